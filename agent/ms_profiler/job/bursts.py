@@ -250,7 +250,7 @@ class Bursts:
             burst, length = LEAST, self._probe
         # Limit the length: after one noisy measurement, a stretch could last until the end of the run.
         part = count // PART if credit else count
-        most = max(PROBE, part) if len(self._extra) >= COMPARED else PROBE
+        most = max(PROBE, part)
         if lent:
             length = min(length, max(PROBE, count // SHORT, 2 * burst))
         elif self.rare and LIMITED and count // RARE > length:
