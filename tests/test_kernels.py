@@ -1,3 +1,4 @@
+import io
 import json
 import os
 import subprocess
@@ -5,13 +6,28 @@ import sys
 from pathlib import Path
 
 import pytest
+from ms_profiler.analysis.catalogue import query
 from ms_profiler.analysis.driver import engine
 from ms_profiler.analysis.metrics import measures, overlap
 from ms_profiler.analysis.readers import store as readers_store
+from ms_profiler.analysis.report import terminal
 from ms_profiler.analysis.streams import kernel_stream as kernels
 from ms_profiler.store import layout
 from ms_profiler.store.format import Category
-from store_builder import FORWARD, MS, RAW_NS, WALL_NS, StoreBuilder, compiled, folder_of, training
+from rich.console import Console
+from store_builder import (
+    BACKWARD,
+    FORWARD,
+    MS,
+    RAW_NS,
+    UPDATE,
+    WALL_NS,
+    StoreBuilder,
+    compiled,
+    folder_of,
+    layer,
+    training,
+)
 
 
 def summary_of(store, **options):
@@ -51,6 +67,57 @@ def test_compiled_training(tmp_path):
     assert summary["cost"]["estimated_ms"] == pytest.approx(66 * 200e-6 + 10 + 0.004)
     assert summary["coverage"]["kernels"] == summary["coverage"]["kernels_kept"] == 60
     assert summary["coverage"]["kernel_steps"] is None
+
+
+def evaluated(parent):
+    """Build 6 steps of 10 ms with kernels of 2, 3 and 0.5 ms; an evaluation with a kernel of 18 ms follows each."""
+    store = StoreBuilder(parent, framework={"name": "mindspore", "version": "2.10.0", "mode": "pynative"})
+    process = store.process()
+    thread = process.thread()
+    process.graphs.append(layer())
+    kernels, inputs = [], "input_1:[4, 8];input_2:[8, 8];input_3:NoShape;"
+    for number in range(6):
+        start = (50 + 30 * number) * MS
+        thread.span("Net", Category.FORWARD, start + MS, start + 4 * MS)
+        thread.span("Net", Category.BACKWARD, start + 4 * MS, start + 8 * MS)
+        thread.span("Momentum", Category.OPTIMIZER, start + 8 * MS, start + 9 * MS)
+        thread.step(number, start, start + 10 * MS)
+        thread.span("Model.eval", Category.EVALUATION, start + 10 * MS, start + 30 * MS)
+        thread.span("Net", Category.FORWARD, start + 11 * MS, start + 29 * MS)
+        kernels += [
+            (FORWARD, start + 2 * MS, 2 * MS, inputs),
+            (BACKWARD, start + 5 * MS, 3 * MS, "input_1:[4, 8];input_2:[8, 8];"),
+            (UPDATE, start + 8 * MS, MS // 2, "input_1:[8, 8];input_2:[8, 8];"),
+            (FORWARD, start + 11 * MS, 18 * MS, inputs),
+        ]
+    thread.window(0, 40 * MS, 240 * MS, kernels)
+    process.anchor(250 * MS)
+    return store
+
+
+def test_kernels_of_an_evaluation_are_not_of_the_steps(tmp_path):
+    summary = summary_of(evaluated(tmp_path))
+    found, tree = summary["kernels"], summary["module_tree"]
+    assert (found["count"], found["total_ms"]) == (24, 6 * 23.5)
+    assert found["by_part_ms"] == {"forward": 12.0, "backward": 18.0, "optimizer": 3.0}
+    assert found["by_part_per_step_ms"] == {"forward": 2.0, "backward": 3.0, "optimizer": 0.5}
+    sentence = "The steps are dominated by backward (55 % of the time of kernels); 91 % of the kernel time is MatMul; "
+    assert summary["verdict"].startswith(
+        f"{sentence}network._backbone.fc takes 100 % of the kernel time, mostly MatMul"
+    )
+    assert tree["whole_ms"] == 33.0
+    result = str(tmp_path / summary["directory"])
+    whole = query.ask([result], "select module, forward, backward, total from modules order by module").table
+    steps = """select module, sum(forward) as forward, sum(backward) as backward, sum(total) as total
+        from module_steps group by module order by module"""
+    assert whole.equals(query.ask([result], steps).table.cast(whole.schema))
+    assert whole.row(-1) == ("network._backbone.fc", 12 * MS, 18 * MS, 33 * MS)
+    (each,) = query.ask([result], "select sum(count) as n, sum(total) as t from kernel_sums").table.rows()
+    assert each == (24, 6 * 23.5 * MS)
+    page = io.StringIO()
+    terminal.show(summary, result, Console(file=page, width=120))
+    (line,) = (line for line in page.getvalue().splitlines() if line.strip().startswith("backward"))
+    assert line.endswith("3.000 ms")
 
 
 def test_computing_is_the_union_of_the_kernels(store):

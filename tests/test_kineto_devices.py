@@ -96,6 +96,22 @@ def test_a_device_of_each_age_and_vendor(tmp_path, name):
 _CALLS = ("LaunchKernel", "DeviceSynchronize")
 
 
+def test_kernels_launched_after_the_steps_are_not_of_the_steps(tmp_path):
+    """An evaluation after the last step launches a kernel that takes longer than those of all steps together."""
+    trace = Trace()
+    trace.steps(0, 100, 200, 300)
+    for begin in (0, 100, 200, 400):
+        trace.span("nn.Module: Net_0", "python_function", begin + 1, begin + 20)
+        trace.span("aten::mm", "cpu_op", begin + 2, begin + 9)
+        trace.kernel("gemm" if begin < 300 else "evaluate", begin + 5, begin + 10, begin + (90 if begin < 300 else 900))
+    measures = trace.measured(tmp_path)
+    assert measures.stream.sums["total_ns"].sum() == (3 * 80 + 890) * US
+    assert measures.stream.of_steps["total_ns"].sum() == 3 * 80 * US
+    assert measures.verdict.startswith("80 % of the device's time is spent computing; 100 % of the kernel time is gemm")
+    whole, steps = (catalogue.named(name).build(measures)["total"].sum() for name in ("modules", "module_steps"))
+    assert whole == steps == measures.ownership.whole_ns == 3 * 80 * US
+
+
 def test_an_unknown_category_is_reported_and_does_not_count(tmp_path):
     trace = three(Trace())
     trace.span("mystery", "npu_thing", 0, 300, 3, 0, stream=3)

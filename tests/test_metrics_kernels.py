@@ -18,7 +18,8 @@ TEXTS = pl.Series(["", "a", "b"])
 def table(*rows):
     """Return a table of kernels from rows (kernel, duration in ns, module, bound, part)."""
     names = ("kernel", "duration_ns", "module", "bound", "part")
-    return pl.DataFrame(rows, schema={name: tables.KERNELS[name] for name in names}, orient="row")
+    found = pl.DataFrame(rows, schema={name: tables.KERNELS[name] for name in names}, orient="row")
+    return found.with_columns(in_step=True)
 
 
 def sums():
@@ -47,6 +48,7 @@ def test_sums_by_type_name_and_module():
     assert modules.drop("ratio", "squares", strict=False).rows() == [("a", 3, 420, 20, 300), ("b", 1, 50, 50, 50)]
     assert modules["ratio"].to_list() == pytest.approx([0.42, 0.05])
     assert kernels.by_part(sums()) == {"forward": 0.00042, "backward": 0.00005}
+    assert kernels.by_part(sums(), 5) == {"forward": 0.000084, "backward": 0.00001} and kernels.by_part(sums(), 0) == {}
     assert kernels.bound(sums()) == {"module": 4, "primitive": 0, "phase": 1, "nothing": 0}
     assert kernels.inferred(sums(), Bound.ORDER) == 0
     assert kernels.module_time_share(sums()) == 0.47

@@ -85,8 +85,8 @@ TABLES: Final = (
     ),
     Table(
         "modules",
-        "A module, or an optimizer, and its time in all steady steps. The time is that of its kernels. Where the "
-        "modules of kernels are unknown, it is the time of the stepping thread.",
+        "A module, or an optimizer, and the time of its kernels in all recorded steps, as in `module_steps`. Where the "
+        "modules of kernels are unknown, it is the time of the stepping thread in all steady steps.",
         (
             *OWNED,
             Column(
@@ -94,7 +94,7 @@ TABLES: Final = (
                 pl.Int64,
                 "part of `total` that was inferred from the order of a backward pass or from parameters, ns",
             ),
-            Column("share", pl.Float64, "share of the time of the steady steps, or of all kernels"),
+            Column("share", pl.Float64, "share of the time of the steady steps, or of the kernels"),
             Column(
                 "calls",
                 pl.UInt64,

@@ -238,7 +238,8 @@ def span_sums(measures: Measures) -> pl.DataFrame:
 
 def kernel_sums(measures: Measures) -> pl.DataFrame:
     """Return sums over all kernels by name, module and part of the step, the largest first."""
-    sums, stream = measures.stream.sums, measures.stream
+    stream = measures.stream
+    sums = kernels_of.add_up([stream.sums], ["kernel", "module", "bound", "part"])
     summed = sums.with_columns(
         *_texts(
             name=(stream.names["full_name"], sums["kernel"]),

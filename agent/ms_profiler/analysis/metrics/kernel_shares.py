@@ -21,12 +21,21 @@ import polars as pl
 from ms_profiler.analysis.metrics.binding import Bound
 from ms_profiler.analysis.metrics.scopes import Part
 
-#: Kernels with unknown modules. `inside`: whether they belong to steps that were not sampled; the others were launched
-#: outside of all steps. `part` is null where parts were not recorded either.
+#: Kernels with unknown modules. `blind`: whether they were launched in steps that were not sampled; the others were
+#: launched outside of all steps. `in_step`: whether they belong to a step. `part` is null where parts were not recorded
+#: either.
 UNSEEN: Final = pl.Schema(
-    {"inside": pl.Boolean, "kernel": pl.UInt32, "part": pl.UInt8, "count": pl.UInt64, "total_ns": pl.Int64}
+    {
+        "blind": pl.Boolean,
+        "in_step": pl.Boolean,
+        "kernel": pl.UInt32,
+        "part": pl.UInt8,
+        "count": pl.UInt64,
+        "total_ns": pl.Int64,
+    }
 )
-_KEYS: Final = ["kernel", "module", "bound", "part"]
+_KEYS: Final = ["kernel", "module", "bound", "part", "in_step"]
+_OF_UNSEEN: Final = ["blind", "in_step", "kernel", "part"]
 _SUMS: Final = ["count", "total_ns"]
 
 
@@ -34,24 +43,22 @@ def sum_up(kernels: pl.DataFrame) -> pl.DataFrame:
     """Add up kernels with unknown modules: the columns of `UNSEEN`.
 
     Args:
-        kernels: `inside`, `kernel`, `part` and `duration_ns` of these kernels.
+        kernels: `blind`, `in_step`, `kernel`, `part` and `duration_ns` of these kernels.
     """
-    sums = kernels.group_by("inside", "kernel", "part").agg(
-        pl.len().alias("count"), pl.col("duration_ns").sum().alias("total_ns")
-    )
+    sums = kernels.group_by(_OF_UNSEEN).agg(pl.len().alias("count"), pl.col("duration_ns").sum().alias("total_ns"))
     return sums.select(UNSEEN.names()).cast(UNSEEN)
 
 
 def add_up(sums: list[pl.DataFrame]) -> pl.DataFrame:
     """Add up the sums of several parts of a run, from `sum_up`."""
-    return pl.concat(sums).group_by("inside", "kernel", "part").agg(pl.col(_SUMS).sum()).select(UNSEEN.names())
+    return pl.concat(sums).group_by(_OF_UNSEEN).agg(pl.col(_SUMS).sum()).select(UNSEEN.names())
 
 
 def shared(sums: pl.DataFrame, unseen: pl.DataFrame) -> tuple[pl.DataFrame, int]:
-    """Return the times of kernels by module, and how much of them is estimated, in ns.
+    """Return the times of kernels by module, and how much of the steps' kernels is estimated, in ns.
 
     Args:
-        sums: `kernel`, `module`, `bound`, `part`, `count` and `total_ns` of all kernels.
+        sums: `kernel`, `module`, `bound`, `part`, `in_step`, `count` and `total_ns` of all kernels.
         unseen: those of `sums` whose module was not recorded, with the columns of `UNSEEN`.
 
     Returns:
@@ -69,14 +76,15 @@ def shared(sums: pl.DataFrame, unseen: pl.DataFrame) -> tuple[pl.DataFrame, int]
     )
     seen = pl.concat([known, without.select(known.columns).cast(known.schema)]).group_by(_KEYS).agg(pl.col(_SUMS).sum())
     seen = seen.filter(pl.col("total_ns") > 0)
-    inside = unseen.filter("inside").drop("inside")
+    blind = unseen.filter("blind")
+    sampled = seen.filter("in_step").drop("in_step")
     placed = [
-        _among(inside.drop_nulls("part"), seen, ["kernel", "part"]),
-        _among(inside.filter(pl.col("part").is_null()).drop("part"), seen, ["kernel"]),
+        _among(blind.drop_nulls("part"), sampled, ["kernel", "part"]),
+        _among(blind.filter(pl.col("part").is_null()).drop("part"), sampled, ["kernel"]),
     ]
     among = pl.concat([table.select(known.columns).cast(known.schema) for table in placed])
-    estimated = int(among.filter(pl.col("module").is_not_null())["total_ns"].sum())
-    outside = without.filter(~pl.col("inside")).with_columns(-pl.col("count"), -pl.col("total_ns"))
+    estimated = int(among.filter("in_step", pl.col("module").is_not_null())["total_ns"].sum())
+    outside = without.filter(~pl.col("blind")).with_columns(-pl.col("count"), -pl.col("total_ns"))
     outside = outside.select(known.columns).cast(known.schema)
     return pl.concat([seen.select(known.columns), among, outside]).group_by(_KEYS).agg(pl.col(_SUMS).sum()), estimated
 

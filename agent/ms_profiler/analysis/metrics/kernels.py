@@ -15,7 +15,7 @@ HOST_CPU: Final = "HOST_CPU"
 #: largest number of characters of a name in a sentence; names of C++ templates may have thousands
 NAME_MOST: Final = 80
 
-_KEYS: Final = ["kernel", "module", "bound", "part"]
+_KEYS: Final = ["kernel", "module", "bound", "part", "in_step"]
 
 
 def shortened(name: str) -> str:
@@ -72,14 +72,14 @@ def waits_in_stream(tasks: pl.DataFrame, last_ns: dict[int, int]) -> pl.DataFram
 
 
 def sum_up(kernels: pl.DataFrame) -> pl.DataFrame:
-    """Sum up the durations of kernels with the same name, module, binding and part.
+    """Sum up the durations of kernels with the same name, module, binding and part, in steps and outside of them.
 
     Args:
-        kernels: table of kernels, with the columns of `tables.KERNELS`.
+        kernels: table of kernels, with the columns of `tables.KERNELS` and `in_step`: whether it belongs to a step.
 
     Returns:
-        `kernel`, `module`, `bound`, `part`, `count`, `total_ns`, `min_ns`, `max_ns`, `squares` (sum of the squares of
-        the durations).
+        `kernel`, `module`, `bound`, `part`, `in_step`, `count`, `total_ns`, `min_ns`, `max_ns`, `squares` (sum of the
+        squares of the durations).
     """
     length = pl.col("duration_ns")
     return kernels.group_by(_KEYS).agg(
@@ -145,10 +145,16 @@ def by_module(sums: pl.DataFrame, texts: pl.Series) -> pl.DataFrame:
     return _ranked(sums, texts.gather(sums["module"]))
 
 
-def by_part(sums: pl.DataFrame) -> dict[str, float]:
-    """Return the kernels' time in each part of a training step, in ms; kernels of an unknown part are left out."""
+def by_part(sums: pl.DataFrame, steps: int = 1) -> dict[str, float]:
+    """Return the kernels' time in each part of a training step, in ms; kernels of an unknown part are left out.
+
+    Args:
+        sums: the times of kernels, with the columns `part` and `total_ns`.
+        steps: the number of steps by which to divide the times. If it is 0, the result is empty.
+    """
     totals = dict(sums.group_by("part").agg(pl.col("total_ns").sum()).iter_rows())
-    return {part.name.lower(): milliseconds(totals[part]) for part in Part if part and part in totals}
+    known = [part for part in Part if steps and part and part in totals]
+    return {part.name.lower(): milliseconds(totals[part] / steps) for part in known}
 
 
 def queued(sums: pl.DataFrame) -> dict[str, float]:

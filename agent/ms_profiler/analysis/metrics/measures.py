@@ -179,9 +179,10 @@ class Measures:
     @cached_property
     def finding(self) -> verdict.Finding:
         """Return the biggest finding of the run, such as long waits for data."""
+        types = by_type(self.stream.of_steps, self.stream.names)
         if (device := self.recording.device) is not None:
             moments = launched_steps.steady(self.stream.moments, self.steady["row"])
-            return verdict.of_device(device, self.recording.info, moments, self.types, self.diagnosis.shares)
+            return verdict.of_device(device, self.recording.info, moments, types, self.diagnosis.shares)
         first = int(_least(self.recording.processes["first_ns"]))
         return verdict.finding(
             self.diagnosis.shares,
@@ -192,9 +193,9 @@ class Measures:
             self.compile_ns,
             max(_most(self.spans.filter(pl.col("category") == Category.COMPILE)["end_ns"]) - first, 0),
             self.run_ns,
-            self.types,
+            types,
             self.diagnosis.accelerator,
-            queued(self.stream.sums) if self.stream.decides else None,
+            queued(self.stream.of_steps) if self.stream.decides else None,
         )
 
     @cached_property

@@ -9,11 +9,9 @@ import polars as pl
 from ms_profiler.analysis.metrics import (
     backward_operators,
     intervals,
-    kernel_shares,
     kernels,
     module_tree,
     owners,
-    queued_steps,
 )
 from ms_profiler.analysis.metrics.scopes import Part
 from ms_profiler.analysis.metrics.steps import Steps
@@ -37,13 +35,13 @@ class Ownership:
 
     Attributes:
         basis: what the times measure: "host" for the stepping thread, "kernels" for kernels.
-        steps: the number of steps that the times cover; 1 if the times are sums over all kernels.
-        whole_ns: time of these steps, or of all kernels.
+        steps: the number of steps that the times cover; 1 if the times are sums over the kernels of all steps.
+        whole_ns: time of these steps, or of these kernels.
         tree: the tree of modules, from `module_tree.rows`.
         sums: the time of each owner in each step, from `owners.sums`, over all steps with known contents.
         pieces: for "host", the result of `owners.pieces`. For "kernels", the kernels in memory, with the same columns,
             and `kernel` and `shapes`. Kernels may overlap, and `step` is the step that queued the kernel.
-        process: pid of the process with these modules; None if kernels of several processes are summed up.
+        process: pid of the process with these modules.
         estimated_ns: how much of the modules' time is estimated, because some steps were not sampled.
     """
 
@@ -53,7 +51,7 @@ class Ownership:
     tree: pl.DataFrame
     sums: pl.DataFrame
     pieces: pl.DataFrame
-    process: int | None
+    process: int
     estimated_ns: int = 0
 
     @cached_property
@@ -69,7 +67,7 @@ class Ownership:
 
 
 def ownership(recording: tables.Recording, used: Steps, steady: pl.DataFrame, stream: Stream) -> Ownership | None:
-    """Return the owners (modules or optimizers) of the kernels' time, if the modules of kernels are known.
+    """Return the owners (modules or optimizers) of the time of the steps' kernels, if the modules of these are known.
 
     If they are unknown, return the owners of the stepping thread's time. If no module is known at all, return None.
 
@@ -79,8 +77,8 @@ def ownership(recording: tables.Recording, used: Steps, steady: pl.DataFrame, st
         steady: the steps of `used` that shares refer to, with `row`.
         stream: the kernels.
     """
-    if not stream.sums.filter(pl.col("module").is_not_null(), pl.col("part") != int(Part.OPTIMIZER)).is_empty():
-        return _of_kernels(stream, recording, used)
+    if not stream.of_steps.filter(pl.col("module").is_not_null(), pl.col("part") != int(Part.OPTIMIZER)).is_empty():
+        return _of_kernels(stream, used)
     known = bool((recording.spans["category"] == int(Category.MODULE)).any())
     return of_steps(recording, used, steady) if known else None
 
@@ -113,24 +111,17 @@ def of_steps(recording: tables.Recording, used: Steps, chosen: pl.DataFrame) -> 
     return Ownership("host", steady.height, whole_ns, tree, sums, cut, used.process)
 
 
-def _of_kernels(stream: Stream, recording: tables.Recording, used: Steps) -> Ownership:
-    texts, sums = stream.texts, stream.sums
-    process: int | None = used.process
-    if stream.table["process"].n_unique() > 1:
-        if stream.detailed is None:
-            sums = kernels.sum_up(stream.table.filter(pl.col("process") == used.process))
-        else:
-            process = None
-    shared, estimated_ns = stream.shared if sums is stream.sums else kernel_shares.shared(sums, stream.unseen)
+def _of_kernels(stream: Stream, used: Steps) -> Ownership:
+    texts = stream.texts
+    shared, estimated_ns = stream.shared
+    shared = shared.filter("in_step")
     times = shared.select(
         texts.gather(shared["module"]).alias("owner"), "part", "bound", pl.col("total_ns").alias("self_ns")
     )
-    whole_ns = int(sums["total_ns"].sum())
+    whole_ns = int(stream.of_steps["total_ns"].sum())
     tree = module_tree.rows(times, pl.DataFrame(schema=_CALLS), whole_ns)
     recorded = used.table.with_row_index("row").filter("recorded")["row"]
-    table = stream.table.filter(pl.col("process") == used.process)
-    if recording.device is None:
-        table = table.with_columns(queued_steps.of(table, recording.spans, used))
+    table = stream.table.with_columns(stream.queued.alias("step"))
     table = table.filter(pl.col("step").is_in(recorded.implode()))
     pieces = table.select(
         pl.col("step").cast(pl.UInt32),
@@ -142,7 +133,7 @@ def _of_kernels(stream: Stream, recording: tables.Recording, used: Steps) -> Own
         "kernel",
         "shapes",
     )
-    return Ownership("kernels", 1, whole_ns, tree, owners.sums(pieces), pieces, process, estimated_ns)
+    return Ownership("kernels", 1, whole_ns, tree, owners.sums(pieces), pieces, used.process, estimated_ns)
 
 
 def heaviest(
@@ -208,8 +199,8 @@ def _in_steps(found: Ownership, spans: pl.DataFrame, names: pl.Series, used: Ste
 
 
 def _in_kernels(stream: Stream, module: str) -> pl.DataFrame:
-    """Return the share of each type of kernels in a module's own time, in the form of `_mostly`."""
-    sums, _ = stream.shared
+    """Return the share of each type of kernels in a module's own time in the steps, in the form of `_mostly`."""
+    sums = stream.shared[0].filter("in_step")
     own = sums.with_columns(stream.texts.gather(sums["module"]).alias("owner"))
     own = own.filter(pl.col("owner") == module)
     named = own.with_columns(stream.names["type"].gather(own["kernel"]).alias("name"))

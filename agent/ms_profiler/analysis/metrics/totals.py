@@ -39,11 +39,13 @@ class Totals:
 
         Args:
             by: what `name` contains: "type", "full_name", "module" or "part". Kernels whose value is unknown are left
-                out.
+                out. For "part", kernels outside of all steps are left out, too.
         """
         sums, names = self.stream.sums_by_place, self.stream.names
         if sums is None:
             return None
+        if by == "part":
+            sums = sums.filter("in_step")
         keys = {"module": self.stream.texts.gather(sums["module"]), "part": sums["part"]}
         key = keys[by] if by in keys else names[by].gather(sums["kernel"])
         known = sums.select("place", "count", "total_ns", key.alias("name")).drop_nulls("name")

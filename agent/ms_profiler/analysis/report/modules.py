@@ -32,11 +32,13 @@ def title(tree: dict[str, Any], processes: int) -> str:
     total = sum(row["total_ms"] for row in tree["rows"] if row["depth"] == 0)
     how = f"; {inferred / total * 100:.0f} % of it inferred from order or parameters" if inferred and total else ""
     if tree["estimated_share"]:
-        how += f"; {tree['estimated_share'] * 100:.0f} % of all kernels estimated from the sampled steps"
-    of = "by their kernels" if tree["basis"] == "kernels" else "time of a step on the stepping thread"
-    whose = ""
-    if processes > 1:
-        whose = " of all processes" if tree["process"] is None else f" of pid {tree['process']}"
+        how += f"; {tree['estimated_share'] * 100:.0f} % of it estimated from the sampled steps"
+    of = (
+        "by their kernels in the recorded steps"
+        if tree["basis"] == "kernels"
+        else "time of a step on the stepping thread"
+    )
+    whose = f" of pid {tree['process']}" if processes > 1 else ""
     return f"Modules{whose}, {of}{how}"
 
 

@@ -250,9 +250,9 @@ def _phases_title(summary: dict[str, Any]) -> str:
 def _queued(summary: dict[str, Any]) -> dict[str, float]:
     """Return phase -> time of its kernels, ms a step. It is empty if the host does not queue kernels ahead."""
     kernels = summary["kernels"]
-    if not kernels or not kernels["steps"] or summary.get("device"):
+    if not kernels or summary.get("device"):
         return {}
-    parts = {name: total / kernels["steps"] for name, total in kernels["by_part_ms"].items()}
+    parts: dict[str, float] = kernels["by_part_per_step_ms"]
     return parts if parts.keys() & summary["phases"].keys() else {}
 
 

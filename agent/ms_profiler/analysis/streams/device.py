@@ -44,13 +44,15 @@ def collect(recording: tables.Recording, device: tables.Device, whole: Steps, us
     COLUMNS.trim()
     time.end()
     choice = taken.choice
+    table = pl.concat(taken.kernels).sort("process", "lane", "start_ns", "kernel")
     return Stream(
         texts=pl.Series("text", texts, dtype=pl.String),
         states=choice.of(time.states()),
         times=choice.of(time.times()),
         moments=choice.of(time.moments()),
         during=choice.of(time.spans),
-        table=pl.concat(taken.kernels).sort("process", "lane", "start_ns", "kernel"),
+        table=table,
+        queued=table["step"],
         names=names.select(
             pl.col("name").alias("full_name"),
             "type",
@@ -142,7 +144,7 @@ class _Blind:
             tasks: `launch_ns`, `module`, `bound`, `part`, `step` (null outside of all steps) and other columns.
 
         Returns:
-            The tasks; and those with unknown modules, with `inside`: whether they were launched in a step of `steps`.
+            The tasks; and those with unknown modules, with `blind`: whether they were launched in a step of `steps`.
         """
         place = intervals.locate(tasks["launch_ns"], self.steps)
         blind = place.is_not_null() & (tasks["part"] != int(Part.OPTIMIZER))
@@ -153,7 +155,7 @@ class _Blind:
         parts = self.steps["parts"].gather(place).fill_null(True)
         unseen = cleared.with_columns(part=pl.when(parts | (pl.col("part") != int(Part.UNKNOWN))).then("part"))
         outside = pl.col("step").is_null() & (pl.col("bound") == int(Bound.NOTHING)) & (self.steps.height > 0)
-        return cleared, unseen.with_columns(inside=blind).filter(pl.col("inside") | outside)
+        return cleared, unseen.with_columns(blind=blind).filter(pl.col("blind") | outside)
 
 
 class _Choice:
@@ -218,7 +220,10 @@ class _Taken:
         tasks = tasks.with_columns(steps, duration_ns=pl.col("end_ns") - pl.col("start_ns"))
         placed, unseen = self.blind.forget(tasks)
         self.time.take(placed)
-        placed, unseen = (table.with_columns(self.choice.rows(table["step"])) for table in (placed, unseen))
+        placed, unseen = (
+            table.with_columns(rows := self.choice.rows(table["step"]), in_step=rows.is_not_null())
+            for table in (placed, unseen)
+        )
         self.bound.append(bound.filter(detailed))
         self.owned.append(own.filter(detailed))
         waited = self._chosen(self._waited(placed))

@@ -24,6 +24,7 @@ from ms_profiler.analysis.metrics import (
     launched,
     launched_steps,
     overlap,
+    queued_steps,
     sampling,
 )
 from ms_profiler.analysis.metrics.communication import COLLECTIVES, called
@@ -56,7 +57,9 @@ _CALLS: Final = (
 #: categories of spans in which kernels run
 _COMPUTING: Final = [int(category) for category in (*GRAPH_OWNERS, Category.GRAPH, Category.MODULE)]
 _FOREVER: Final = 2**62
-_PLACED: Final = ("kernel", "module", "part")
+_PLACED: Final = ("kernel", "module", "part", "in_step")
+_SUMMED: Final = pl.Schema([*tables.KERNELS.items(), ("in_step", pl.Boolean())])
+_KEPT: Final = pl.Schema([*tables.KERNELS.items(), ("queued", pl.UInt32())])
 _BOUNDS: Final = pl.Schema(dict.fromkeys(intervals.BOUNDS, tables.KERNELS["start_ns"]))
 
 
@@ -69,12 +72,14 @@ class Stream:
         states: when the steps in `detailed` computed and communicated, from `metrics.overlap.states`.
         times: the time of each state in each recorded step, from `metrics.overlap.by_step`.
         table: the kernels of the detailed steps, with the columns of `tables.KERNELS`, by process, lane and start.
+        queued: the step that queued each row of `table`, a row of the steps; null outside of all steps.
         names: table of kernel names, with the columns of `tables.KERNEL_NAMES`.
-        sums: the times of all kernels by name and module, from `metrics.kernels.sum_up`.
+        sums: the times of all kernels by name and module, from `metrics.kernels.sum_up`. A kernel belongs to a step
+            (`in_step`) if a recorded step queued it, or, for a device's tasks, launched it.
         unseen: those of `sums` whose modules were not recorded, because `overhead_budget` left out their steps, or
             because they were launched outside of all steps, from `metrics.kernel_shares.sum_up`.
-        sums_by_place: `count` and `total_ns` by `kernel`, `module`, `part` and `place` (`metrics.sampling.places`);
-            None for a device's tasks, or without kernels.
+        sums_by_place: `count` and `total_ns` by `kernel`, `module`, `part`, `in_step` and `place`
+            (`metrics.sampling.places`); None for a device's tasks, or without kernels.
         detailed: numbers of the steps whose kernels `table` holds; None for all.
         covered: the intervals in which kernels of the stepping process were recorded, `start_ns` and `end_ns`.
         lost: the windows whose kernels could not be read, as entries of `summary.json`.
@@ -89,8 +94,9 @@ class Stream:
     states: pl.DataFrame
     times: pl.DataFrame
     table: pl.DataFrame = field(default_factory=lambda: pl.DataFrame(schema=tables.KERNELS))
+    queued: pl.Series = field(default_factory=lambda: pl.Series("queued", dtype=pl.UInt32))
     names: pl.DataFrame = field(default_factory=lambda: pl.DataFrame(schema=tables.KERNEL_NAMES))
-    sums: pl.DataFrame = field(default_factory=lambda: kernels.sum_up(pl.DataFrame(schema=tables.KERNELS)))
+    sums: pl.DataFrame = field(default_factory=lambda: kernels.sum_up(pl.DataFrame(schema=_SUMMED)))
     unseen: pl.DataFrame = field(default_factory=lambda: pl.DataFrame(schema=kernel_shares.UNSEEN))
     sums_by_place: pl.DataFrame | None = None
     detailed: list[int] | None = None
@@ -106,6 +112,11 @@ class Stream:
     def shared(self) -> tuple[pl.DataFrame, int]:
         """Return `sums` with the kernels of `unseen` shared among modules, from `metrics.kernel_shares.shared`."""
         return kernel_shares.shared(self.sums, self.unseen)
+
+    @cached_property
+    def of_steps(self) -> pl.DataFrame:
+        """Return those of `sums` whose kernels belong to a step, so without those of an evaluation between steps."""
+        return self.sums.filter("in_step")
 
     @property
     def count(self) -> int:
@@ -174,18 +185,20 @@ class _Intake:
             self._process(process, list(group))
         if not self.states:
             self._measure(pl.DataFrame(schema=tables.KERNELS), (-_FOREVER, _FOREVER))
-        table = pl.concat(self.tables) if self.tables else pl.DataFrame(schema=tables.KERNELS)
+        rows = pl.concat(self.tables) if self.tables else pl.DataFrame(schema=_KEPT)
+        rows = rows.sort("process", "lane", "start_ns", "kernel")
         return Stream(
             texts=pl.Series("text", list(self.texts), dtype=pl.String),
             states=pl.concat(self.states),
             times=overlap.add_up(self.times),
-            table=table.sort("process", "lane", "start_ns", "kernel"),
+            table=rows.drop("queued"),
+            queued=rows["queued"],
             names=pl.DataFrame(
                 [(name, *self._described(row)) for name, row in self.names.items()],
                 schema=tables.KERNEL_NAMES,
                 orient="row",
             ),
-            sums=kernels.add_up(self.sums) if self.sums else kernels.sum_up(pl.DataFrame(schema=tables.KERNELS)),
+            sums=kernels.add_up(self.sums) if self.sums else kernels.sum_up(pl.DataFrame(schema=_SUMMED)),
             sums_by_place=_added(self.by_place),
             detailed=None if self.detailed is None else self.detailed["number"].to_list(),
             covered=pl.DataFrame(self.covered, schema=_BOUNDS, orient="row"),
@@ -332,13 +345,18 @@ class _Intake:
         left_out = self.used.table.filter(pl.col("content") == tables.TIMES_ALONE)
         inside = inside.filter(intervals.locate(inside["start_ns"], left_out).is_null())
         placed = self.hosts.bind(inside, self.scopes, self.texts)
+        queued = pl.repeat(None, placed.height, dtype=pl.UInt32, eager=True)
+        if own:  # the steps are those of one process; kernels of others are outside of all steps
+            queued = queued_steps.of(placed, self.recording.spans, self.used)
+        recorded = self.used.table["recorded"].gather(queued).fill_null(False)
+        placed = placed.with_columns(queued.alias("queued"), in_step=recorded)
         self.sums = [kernels.add_up([*self.sums, kernels.sum_up(placed)])]
         place = sampling.places(placed, self.used)
         self.by_place.append(
             placed.group_by(*_PLACED, place).agg(pl.len().alias("count"), pl.col("duration_ns").sum().alias("total_ns"))
         )
         rows = self._of_detailed(placed).with_columns(pl.lit(None, pl.Int64).alias("launch_ns"))
-        self.tables.append(rows.select(tables.KERNELS.names()))
+        self.tables.append(rows.select(_KEPT.names()))
         if own:
             self._measure(placed, between)
 

@@ -50,15 +50,16 @@ def kernels(measures: Measures, by: str) -> pl.DataFrame | None:
     stream = measures.stream
     if by in _OF_MODULES and not stream.unseen.is_empty():
         shared, _ = stream.shared
-        found = kernel_shares.by_module(shared, stream.texts) if by == "module" else kernel_shares.by_part(shared)
+        of_steps = shared.filter("in_step")
+        found = kernel_shares.by_module(shared, stream.texts) if by == "module" else kernel_shares.by_part(of_steps)
         return found.with_columns(pl.lit(None, pl.Float64).alias(f"{name}_error") for name in ("count", "total_ns"))
     return None if measures.totals is None else measures.totals.kernels(by)
 
 
 def parts(measures: Measures) -> pl.DataFrame:
-    """Return the time of kernels (`total_ns`) in each `part` of a training step, such as the backward pass."""
+    """Return the time of the steps' kernels (`total_ns`) in each `part` of a step, such as the backward pass."""
     found = kernels(measures, "part")
-    return measures.stream.sums if found is None else found.rename({"name": "part"})
+    return measures.stream.of_steps if found is None else found.rename({"name": "part"})
 
 
 def phase(measures: Measures, name: str, recorded_ns: int) -> dict[str, Any]:

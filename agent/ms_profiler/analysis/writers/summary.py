@@ -283,6 +283,7 @@ def _kernels(measures: Measures) -> dict[str, Any] | None:
             kernels.scaled(kernels.by_module(stream.sums, stream.texts), sampling_summary.kernels(measures, "module"))
         ),
         "by_part_ms": kernels.by_part(sampling_summary.parts(measures)),
+        "by_part_per_step_ms": kernels.by_part(stream.of_steps, steps_seen),
         "steps": steps_seen,
         "windows": len(measures.recording.windows),
         "lost_windows": len(stream.lost),
