@@ -137,8 +137,7 @@ class Measures:
     @cached_property
     def totals(self) -> totals.Totals | None:
         """Return estimated sums over the whole run if only some steps were recorded; None if all were recorded."""
-        known = self.recording.sums_by_place
-        return totals.totals(self.steps, self.spans if known is None else known, self.stream, self.pieces)
+        return totals.totals(self.steps, self.spans, self.recording.sums_by_place, self.stream, self.pieces)
 
     def sections(self) -> Iterator[Section]:
         """Yield the run in sections: consecutive intervals whose records fit into memory."""

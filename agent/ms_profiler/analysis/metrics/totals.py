@@ -1,13 +1,35 @@
 """Estimated totals over a whole run, if only some of its steps were recorded."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from math import sqrt
+from typing import Final
 
 import polars as pl
 
-from ms_profiler.analysis.metrics import phases, sampling
+from ms_profiler.analysis.metrics import intervals, phases, sampling
 from ms_profiler.analysis.metrics.steps import Steps
+from ms_profiler.analysis.metrics.stretches import UNRECORDED
+from ms_profiler.analysis.model import tables
 from ms_profiler.analysis.streams.kernel_stream import Stream
-from ms_profiler.store.format import Category
+from ms_profiler.store.format import CATEGORY_FINE, Category, StepSource
+
+#: phases whose hooks may be taken away in steps that are not sampled (`job.rest`), and phases inside them
+_RESTING: Final = [phases.NAMES[category] for category in (*phases.GRAPH_OWNERS, Category.GRAPH)]
+
+
+@dataclass(frozen=True)
+class Phase:
+    """The time of a phase in all steps.
+
+    Attributes:
+        ns: the time in ns.
+        error: the standard error of an estimate in ns; None if unknown, and for exact times.
+        scaled: whether a part of the time is estimated from the sampled steps.
+    """
+
+    ns: float
+    error: float | None
+    scaled: bool
 
 
 @dataclass(frozen=True)
@@ -18,14 +40,13 @@ class Totals:
         steps: the steps in use.
         spans: sums of modules and operators by `name` and `category`: `count`, `total_ns` and `self_ns`, with errors.
         stream: the kernels.
-        phases: phase -> its time in all steps, in ns, and the standard error (None if unknown). The times of all phases
-            add up to the time of the steps.
+        phases: phase -> its time in all steps. The times of all phases add up to the time of the steps.
     """
 
     steps: Steps
     spans: pl.DataFrame
     stream: Stream
-    phases: dict[str, tuple[float, float | None]]
+    phases: dict[str, Phase]
 
     def of(self, category: Category) -> pl.DataFrame:
         """Return the sums of one category by `name`."""
@@ -53,27 +74,114 @@ class Totals:
         return sampling.totals(known, ["name"], ["count", "total_ns"], self.steps)
 
 
-def totals(steps: Steps, spans: pl.DataFrame, stream: Stream, pieces: pl.DataFrame) -> Totals | None:
+def totals(
+    steps: Steps, spans: pl.DataFrame, sums: pl.DataFrame | None, stream: Stream, pieces: pl.DataFrame
+) -> Totals | None:
     """Return the estimated totals; None if `overhead_budget` left out no step.
 
     Args:
         steps: the steps in use.
-        spans: the spans of `operators.self_times`, or their sums by `place` from `sampling.sum_up`.
+        spans: the spans of `operators.self_times`.
+        sums: the sums of fine-grained spans by `place`, as `sampling.sum_up`; None if `spans` has all of these spans.
         stream: the kernels.
         pieces: the steps cut into phases, from `phases.pieces`.
     """
     if not sampling.sampled(steps):
         return None
-    sums = spans if "place" in spans.columns else sampling.sum_up(spans, steps)
-    times = phases.by_step(pieces).rename({"step": "row", "duration_ns": "ns"})
-    found = sampling.estimate(times, ["phase"], ["ns"], steps)
-    # Recording lengthens the sampled steps, so the sum of the estimates exceeds the time of all steps. But the time of
-    # all steps is known. So the estimates are scaled to it (ratio estimate: Cochran, Sampling Techniques, 6.1).
-    ratio = float(steps.table["duration_ns"].sum()) / max(float(found["ns"].sum()), 1.0)
-    found = found.with_columns(pl.col("ns", "ns_error") * ratio)
+    known = sampling.sum_up(spans, steps) if sums is None else sums
     return Totals(
         steps,
-        sampling.totals(sums, ["name", "category"], ["count", "total_ns", "self_ns"], steps),
+        sampling.totals(known, ["name", "category"], ["count", "total_ns", "self_ns"], steps),
         stream,
-        {row[0]: (row[1], row[2]) for row in found.select("phase", "ns", "ns_error").iter_rows()},
+        _phases(steps, spans.filter(pl.col("category") < CATEGORY_FINE), _times(pieces)),
     )
+
+
+def _phases(steps: Steps, spans: pl.DataFrame, found: pl.DataFrame) -> dict[str, Phase]:
+    """Return the time of each phase in all steps.
+
+    The spans of phases are recorded in all steps, except those of `_RESTING` while their hooks are away. So only the
+    rest of a step that was not sampled is estimated: the time outside of the recorded phases is divided as in the
+    sampled steps. There, modules tell which part of it is a forward pass.
+
+    Args:
+        steps: the steps in use.
+        spans: the coarse spans.
+        found: the times of the phases in the sampled steps, as `_times`.
+    """
+    wanted = pl.col("content") != tables.TIMES_ALONE
+    told = _times(phases.pieces(spans, replace(steps, table=steps.table.with_columns(recorded=wanted))))
+    left_out = steps.table.with_row_index("row").filter(pl.col("content") == tables.COARSE)
+    away = _away(steps, spans, left_out)
+    passes = told.filter(pl.col("phase") == phases.FORWARD).join(found.select("row").unique(), on="row", how="semi")
+    beside = pl.concat([found, passes.with_columns(-pl.col("ns"))])
+    beside = beside.filter(pl.col("phase").is_in([phases.FORWARD, phases.OTHER]))
+    resting = pl.col("phase").is_in([*_RESTING, phases.OTHER])
+    exact = [found]
+    divided = []
+    for rows, unknown, split in (
+        (left_out.filter(~away)["row"], pl.col("phase") == phases.OTHER, beside),
+        (left_out.filter(away)["row"], resting, found.filter(resting)),
+    ):
+        own = told.filter(pl.col("row").is_in(rows.implode()))
+        exact.append(own.filter(~unknown))
+        divided.append(_divided(split.group_by("row", "phase").agg(pl.col("ns").sum()), own.filter(unknown), steps))
+    sums: dict[str, float] = dict(pl.concat(exact).group_by("phase").agg(pl.col("ns").sum()).iter_rows())
+    if skipped := int(steps.table.filter(~wanted)["duration_ns"].sum()):
+        sums[UNRECORDED] = skipped
+    names = [name for name in (*phases.ALL, UNRECORDED) if name in sums or any(name in part for part in divided)]
+    return {name: _added(sums.get(name, 0.0), [part[name] for part in divided if name in part]) for name in names}
+
+
+def _times(pieces: pl.DataFrame) -> pl.DataFrame:
+    """Return the time of each phase in each step, `row`, `phase` and `ns`."""
+    return phases.by_step(pieces).select("phase", row="step", ns="duration_ns")
+
+
+def _away(steps: Steps, spans: pl.DataFrame, left_out: pl.DataFrame) -> pl.Series:
+    """Return for each step that was not sampled whether hooks were away in it, Boolean.
+
+    Hooks are taken away only if each cycle of an optimizer ends a step. Then a step without any pass has no hooks.
+
+    Args:
+        steps: the steps in use.
+        spans: the coarse spans.
+        left_out: the steps that were not sampled.
+    """
+    passes = pl.col("category").is_in([int(Category.FORWARD), int(Category.BACKWARD)])
+    own = spans.filter(passes, pl.col("process") == steps.process, pl.col("thread") == steps.thread)
+    some = intervals.locate(own["start_ns"], left_out).drop_nulls().unique()
+    rests = steps.source == StepSource.OPTIMIZER_CYCLE
+    return pl.int_range(left_out.height, dtype=pl.UInt32, eager=True).is_in(some.implode()).not_() & rests
+
+
+def _divided(split: pl.DataFrame, own: pl.DataFrame, steps: Steps) -> dict[str, Phase]:
+    """Divide time of steps that were not sampled among phases, as in the sampled steps around them.
+
+    This is a ratio estimate (Cochran, Sampling Techniques, 6.1): the sum of the time is known.
+
+    Args:
+        split: the time of the phases in the sampled steps, `row`, `phase`, `ns`.
+        own: the time to divide, `ns`.
+        steps: the steps in use.
+    """
+    whole = float(own["ns"].sum())
+    if not whole:
+        return {}
+    found = sampling.estimate(split, ["phase"], ["ns"], steps)
+    sampled = split.group_by("phase").agg(pl.col("ns").sum().alias("sampled"))
+    rest = found.join(sampled, on="phase").with_columns((pl.col("ns") - pl.col("sampled")).clip(lower_bound=0.0))
+    rest = rest.filter(pl.col("ns") >= 1)  # less is an error of rounding
+    if rest.height < 2:  # all of it belongs to one phase
+        return {rest["phase"].item() if rest.height else phases.OTHER: Phase(whole, None, False)}
+    ratio = whole / float(rest["ns"].sum())
+    rows = rest.with_columns(pl.col("ns", "ns_error") * ratio).select("phase", "ns", "ns_error").iter_rows()
+    return {name: Phase(ns, error, True) for name, ns, error in rows}
+
+
+def _added(exact: float, parts: list[Phase]) -> Phase:
+    """Add up the exact and the estimated times of a phase."""
+    errors = [part.error for part in parts if part.scaled]
+    known = [error for error in errors if error is not None]
+    error = sqrt(sum(each * each for each in known)) if errors and len(known) == len(errors) else None
+    return Phase(exact + sum(part.ns for part in parts), error, bool(errors))

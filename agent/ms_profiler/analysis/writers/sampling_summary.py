@@ -72,9 +72,9 @@ def phase(measures: Measures, name: str, recorded_ns: int) -> dict[str, Any]:
     """
     if measures.totals is None:
         return {"total_ms": milliseconds(recorded_ns), "scaled": False, "total_ms_error": None}
-    total, error = measures.totals.phases[name]
+    found = measures.totals.phases[name]
     return {
-        "total_ms": milliseconds(total),
-        "scaled": True,
-        "total_ms_error": None if error is None else milliseconds(error),
+        "total_ms": milliseconds(found.ns),
+        "scaled": found.scaled,
+        "total_ms_error": None if found.error is None else milliseconds(found.error),
     }

@@ -55,9 +55,12 @@ def _process(measures: Measures, used: steps.Steps, sums: pl.DataFrame) -> dict[
 
 
 def _content(measures: Measures, used: steps.Steps, part: str, phases: dict[str, int]) -> dict[str, Any]:
-    """Return the time of each phase in a part of the run. If steps were sampled, the phases in steps are estimates."""
+    """Return the time of each phase in a part of the run. If steps were sampled, phases of steps may be estimates."""
     found = measures.totals if used.process == measures.steps.process and measures.chosen is None else None
     if part != stretches.STEPS or found is None:
         return {"contains_ms": {phase: milliseconds(duration) for phase, duration in phases.items()}, "scaled": False}
-    order = sorted(found.phases, key=lambda phase: -found.phases[phase][0])
-    return {"contains_ms": {phase: milliseconds(found.phases[phase][0]) for phase in order}, "scaled": True}
+    ordered = sorted(found.phases.items(), key=lambda item: -item[1].ns)
+    return {
+        "contains_ms": {phase: milliseconds(each.ns) for phase, each in ordered},
+        "scaled": any(each.scaled for _, each in ordered),
+    }

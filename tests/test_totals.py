@@ -1,0 +1,124 @@
+"""In a run with sampled steps, times that were recorded in all steps are exact, and only the others are estimates."""
+
+import json
+
+import pytest
+from ms_profiler.analysis.driver import engine
+from ms_profiler.store import layout
+from ms_profiler.store.format import Category, Flag, StepSource
+from store_builder import FORWARD, MS, StoreBuilder
+
+STEPS, STRETCH, BURST = 160, 40, 8
+#: steps that write a checkpoint of 5 ms; none of them is sampled
+WRITING = (79, 119, 159)
+
+
+def sampled(number):
+    """Return whether a step is sampled: all of the first stretch, and a burst in each of the others."""
+    return number < STRETCH or STRETCH // 4 <= number % STRETCH < STRETCH // 4 + BURST
+
+
+def analysed(parent, source, fill):
+    """Analyse a run with sampled steps, and return its summary.
+
+    Args:
+        parent: the directory for the result.
+        source: the source of the steps.
+        fill: a function that adds the spans of a step from its number and begin, and returns the end of the step.
+    """
+    store = StoreBuilder(parent, framework={"name": "torch", "version": "2.13.0", "mode": "eager", "device": "CPU"})
+    process = store.process()
+    thread = process.thread()
+    at, kernels, windows, opened = 50 * MS, [], 0, 0
+    for number in range(STEPS):
+        if sampled(number) and not kernels:
+            opened = at
+        end = fill(thread, number, at)
+        flags = int(Flag.STRETCH) * (number // STRETCH % 2)
+        thread.step(number, at, end, source, flags | (0 if sampled(number) else int(Flag.COARSE)))
+        if sampled(number):
+            kernels.append((FORWARD, at + MS, 2 * MS, ""))
+            if not sampled(number + 1) or number + 1 == STEPS:
+                thread.window(windows, opened, end, kernels)
+                windows, kernels = windows + 1, []
+        at = end
+    process.anchor(at + MS)
+    path = store.write()
+    engine.analyse([path])
+    return json.loads((path / layout.SUMMARY).read_text())
+
+
+def told(summary):
+    """Return phase -> its time in ms and whether it is an estimate; check that the times add up to the steps' time."""
+    (steps,) = (part for part in summary["whole_run"][0]["parts"] if part["part"] == "steps")
+    assert sum(steps["contains_ms"].values()) == pytest.approx(steps["total_ns"] / 1e6)
+    known = summary["phases"]
+    assert all(phase["total_ms"] == steps["contains_ms"][name] for name, phase in known.items())
+    errors = {name for name, phase in known.items() if phase["total_ms_error"] is not None}
+    assert errors <= {name for name, phase in known.items() if phase["scaled"]}
+    return {name: (time, known.get(name, {}).get("scaled", False)) for name, time in steps["contains_ms"].items()}
+
+
+def checkpoint(thread, number, at):
+    """Add the checkpoint of a step, and return its end."""
+    if number not in WRITING:
+        return at
+    thread.span("save", Category.CHECKPOINT, at, at + 5 * MS)
+    return at + 5 * MS
+
+
+def test_only_what_modules_tell_is_estimated_while_hooks_are_there(tmp_path):
+    """A module runs for 1 ms of each step outside of the forward pass, which is known only in sampled steps."""
+
+    def fill(thread, number, at):
+        if number == 0:
+            thread.span("compile", Category.COMPILE, at, at + 200 * MS)
+            at += 200 * MS
+        thread.span("forward", Category.FORWARD, at, at + 2 * MS)
+        if sampled(number):
+            thread.span("Net", Category.MODULE, at + 2 * MS, at + 3 * MS)
+        return checkpoint(thread, number, at + 6 * MS)
+
+    summary = analysed(tmp_path, StepSource.DATASET, fill)
+    assert summary["sampling"]["sampled"] == STRETCH + 3 * BURST
+    found = told(summary)
+    assert found["compile"] == (summary["compile"]["total_ms"], False) == (200.0, False)
+    assert found["checkpoint"] == (len(WRITING) * 5.0, False)
+    assert found["forward"] == (pytest.approx(STEPS * 3), True)
+    assert found["other"] == (pytest.approx(STEPS * 3), True)
+    kernels = summary["kernels"]
+    assert kernels["by_part_ms"] == {"forward": pytest.approx(STEPS * 2)}
+    assert kernels["by_part_per_step_ms"] == {"forward": 2.0}, "an average over the steps whose kernels were recorded"
+
+
+def test_nothing_is_estimated_where_all_phases_are_recorded(tmp_path):
+    def fill(thread, number, at):
+        length = (4 if sampled(number) else 2) * MS
+        thread.span("forward", Category.FORWARD, at, at + length)
+        return checkpoint(thread, number, at + 6 * MS)
+
+    count = STRETCH + 3 * BURST
+    assert told(analysed(tmp_path, StepSource.DATASET, fill)) == {
+        "forward": (count * 4.0 + (STEPS - count) * 2.0, False),
+        "other": (count * 2.0 + (STEPS - count) * 4.0, False),
+        "checkpoint": (15.0, False),
+    }
+
+
+def test_passes_are_estimated_while_their_hooks_are_away(tmp_path):
+    def fill(thread, number, at):
+        if sampled(number):
+            thread.span("Net", Category.FORWARD, at, at + 2 * MS)
+            thread.span("backward", Category.BACKWARD, at + 2 * MS, at + 6 * MS)
+            thread.span("SGD.step", Category.OPTIMIZER, at + 6 * MS, at + 7 * MS)
+        thread.span("aten::item", Category.SYNC, at + 8 * MS, at + 9 * MS)
+        return checkpoint(thread, number, at + 10 * MS)
+
+    assert told(analysed(tmp_path, StepSource.OPTIMIZER_CYCLE, fill)) == {
+        "backward": (pytest.approx(STEPS * 4), True),
+        "forward": (pytest.approx(STEPS * 2), True),
+        "other": (pytest.approx(STEPS * 2), True),
+        "optimizer": (pytest.approx(STEPS * 1), True),
+        "sync": (STEPS * 1.0, False),
+        "checkpoint": (15.0, False),
+    }
