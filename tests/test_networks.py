@@ -5,11 +5,16 @@ import json
 import subprocess
 import sys
 
+import polars as pl
 import pytest
 from conftest import PROGRAMS
 from ms_profiler.analysis.catalogue import query
 from ms_profiler.analysis.metrics import flops, parameters
+from ms_profiler.analysis.metrics.measures import measure
+from ms_profiler.analysis.metrics.module_work import UNBOUND
+from ms_profiler.analysis.readers import store as reader
 from ms_profiler.analysis.readers.networks import parse
+from store_builder import FORWARD, compiled
 
 TORCH = pytest.mark.skipif(importlib.util.find_spec("torch") is None, reason="needs PyTorch")
 
@@ -163,3 +168,19 @@ def test_operators_with_negligible_computing_do_not_count():
     assert not any(
         map(flops.counted, ("aten::relu", "AddmmBackward0", "autograd::engine::evaluate_function: X", "c10d::x"))
     )
+
+
+@pytest.mark.parametrize("known", [True, False])
+def test_operations_of_a_pass_whose_kernels_have_no_known_module_are_unknown(tmp_path, known):
+    """The forward kernel of the layer lacks its module, as kernels of a primitive that MindSpore expands."""
+    store = compiled(tmp_path)
+    for files in store.processes[0].windows.values():
+        for name, content in files.items():
+            files[name] = content if known else content.replace(FORWARD, "Expand/_Dense/MatMul-op0")
+    measures = measure(reader.read(str(store.write())))
+    tree, absent = measures.module_facts
+    (layer,) = tree.filter(pl.col("module") == "network._backbone.fc").to_dicts()
+    each = 2 * 4 * 8 * 8
+    assert (layer["forward_flops"], layer["backward_flops"]) == (each if known else None, each)
+    assert tree["forward_flops"].is_null().all() != known, "the modules around it are unknown with it"
+    assert absent["flops"] == ("" if known else f"{UNBOUND} MatMul")

@@ -17,9 +17,12 @@ WORK: Final = pl.Schema({"module": pl.String, "forward_flops": pl.Float64, "back
 NO_SHAPES: Final = "no step has the shapes of all its operators; the option `record_shapes` records them"
 OF_DEVICE: Final = "the tasks of a device have no shapes that determine their operations"
 UNDECIDED: Final = "shapes do not determine the operations of"
+UNBOUND: Final = "kernels with an unknown module may belong to them:"
 #: largest number of names in a reason
 MOST: Final = 3
 _BACKWARD: Final = pl.col("part").is_in([int(Part.BACKWARD), int(Part.RECOMPUTE)])
+#: a pass of a module: whether it is the backward pass
+_PASSES: Final = pl.Schema({"owner": pl.String, "back": pl.Boolean})
 #: counted operations: `step`, `owner`, `part`, `name`, `flops`
 _COUNTED: Final = pl.Schema(
     {"step": pl.UInt32, "owner": pl.String, "part": pl.UInt8, "name": pl.String, "flops": pl.Int64}
@@ -47,8 +50,11 @@ def work(
     )
     if recording.device is not None:
         return unknown, OF_DEVICE
+    unbound, loose = pl.DataFrame(schema=_PASSES), list[str]()
     if found.basis == "kernels":
         counted, steps = _kernels(found, steady, stream)
+        unbound, loose = _unbound(found, counted)
+        counted = counted.drop_nulls("owner")
     else:
         counted, steps = _operators(found, recording, used)
     if not steps:
@@ -58,6 +64,7 @@ def work(
         pl.col("flops").sum() / steps, pl.col("flops").is_null().any().alias("missing")
     )
     known = {(owner, back): None if missing else total for owner, back, total, missing in sums.iter_rows()}
+    known |= dict.fromkeys(unbound.iter_rows())
     passes = dict(found.tree.select("module", pl.col("forward_ns") + pl.col("backward_ns") > 0).iter_rows())
     within: dict[tuple[str, bool], float | None] = {}
     for (owner, back), total in known.items():
@@ -71,9 +78,13 @@ def work(
         for module in modules
     ]
     names = counted.filter(pl.col("flops").is_null())["name"].unique().sort().to_list()
+    why = [_reason(text, kernels) for text, kernels in ((UNDECIDED, names), (UNBOUND, loose)) if kernels]
+    return pl.DataFrame(rows, schema=WORK, orient="row"), "; ".join(why)
+
+
+def _reason(text: str, names: list[str]) -> str:
     more = f" and {len(names) - MOST} others" if len(names) > MOST else ""
-    why = f"{UNDECIDED} {', '.join(names[:MOST])}{more}" if names else ""
-    return pl.DataFrame(rows, schema=WORK, orient="row"), why
+    return f"{text} {', '.join(names[:MOST])}{more}"
 
 
 def _operators(found: Ownership, recording: tables.Recording, used: Steps) -> tuple[pl.DataFrame, int]:
@@ -130,7 +141,10 @@ def _inside(chosen: pl.DataFrame, spans: pl.DataFrame) -> pl.Series:
 
 
 def _kernels(found: Ownership, steady: pl.DataFrame, stream: Stream) -> tuple[pl.DataFrame, int]:
-    """Return the FLOPs of MindSpore's kernels, as `_COUNTED`, and the number of steps that they cover."""
+    """Return the FLOPs of MindSpore's kernels, as `_COUNTED`, and the number of steps that they cover.
+
+    The owner of kernels with an unknown module is null.
+    """
     covered = steady.filter(intervals.locate(steady["start_ns"], stream.covered).is_not_null())
     pieces = found.pieces.filter(pl.col("step").is_in(covered["row"].implode()))
     steps = pieces["step"].n_unique()
@@ -140,9 +154,34 @@ def _kernels(found: Ownership, steady: pl.DataFrame, stream: Stream) -> tuple[pl
         "part",
         stream.names["type"].gather(pieces["kernel"]).alias("name"),
         stream.texts.gather(pieces["shapes"]).alias("sizes"),
-    ).drop_nulls("owner")
-    kinds = named.select("owner", "name", pl.col("sizes").fill_null("")).rows()
+    )
+    kinds = named.select(pl.col("owner").fill_null(""), "name", pl.col("sizes").fill_null("")).rows()
     counts = flops.of_kernels(dict.fromkeys(kinds))
     chosen = pl.Series([kind in counts for kind in kinds], dtype=pl.Boolean)
     count = pl.Series("flops", [counts.get(kind) for kind in kinds], dtype=pl.Int64)
     return named.with_columns(count).filter(chosen).select(*_COUNTED).cast(_COUNTED), steps
+
+
+def _unbound(found: Ownership, counted: pl.DataFrame) -> tuple[pl.DataFrame, list[str]]:
+    """Return the passes of modules whose FLOPs are unknown, because no kernel of the pass is bound to the module.
+
+    Such a pass has no operations only if the module of each counted kernel is known. Otherwise, a kernel with an
+    unknown module may belong to the pass.
+
+    Args:
+        found: the modules of the run with their times, from `ownership.ownership`.
+        counted: the FLOPs of all kernels, as `_COUNTED`; the owner of kernels with an unknown module is null.
+
+    Returns:
+        The passes, as `_PASSES`, and the types of the kernels with an unknown module.
+    """
+    loose = counted.filter(pl.col("owner").is_null(), pl.col("part") != int(Part.OPTIMIZER))
+    unknown = pl.col("part") == int(Part.UNKNOWN)
+    possible = [back for back in (False, True) if not loose.filter(unknown | (back == _BACKWARD)).is_empty()]
+    own = found.pieces.drop_nulls("owner").filter(pl.col("part") != int(Part.OPTIMIZER))
+    passes = own.select("owner", back=_BACKWARD).unique()
+    every = (
+        passes.select("owner").unique().join(pl.DataFrame({"back": possible}, schema={"back": pl.Boolean}), how="cross")
+    )
+    missing = every.join(passes, on=["owner", "back"], how="anti")
+    return missing, loose["name"].unique().sort().to_list() if missing.height else []
