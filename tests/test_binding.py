@@ -162,6 +162,20 @@ def test_kernels_of_a_later_window_were_queued_in_it(tmp_path):
     assert table["bound"].to_list() == [Bound.MODULE, Bound.MODULE]
 
 
+def test_kernels_between_two_steps_find_the_spans_that_queued_them(run):
+    run.span("MatMul", Category.OP, 20, 30)
+    run.span("backward", Category.BACKWARD, 200, 300)
+    # an evaluation after the step
+    run.span("Net", Category.MODULE, 1200, 1400)
+    run.span("Net.a", Category.MODULE, 1210, 1290)
+    run.span("MatMul", Category.OP, 1220, 1230)
+    run.span("Net.b", Category.MODULE, 1300, 1390)
+    run.span("MatMul", Category.OP, 1320, 1330)
+    # the window has more kernels than spans, because no span queued the MatMul of the backward pass
+    found = run.bind(("MatMul", 40), ("Ones", 210), ("MatMul", 250), ("MatMul", 1500), ("MatMul", 1510))
+    assert [found["MatMul", start][:2] for start in (1500, 1510)] == [("module", "Net.a"), ("module", "Net.b")]
+
+
 def test_functions_are_known_by_the_primitives_they_call(run):
     run.span("Net", Category.MODULE, 0, 500)
     run.span("mul_", Category.OP, 10, 20)

@@ -7,7 +7,7 @@ from ms_profiler.analysis.metrics import launches
 
 def queue(rows, *columns):
     kinds = {
-        "step": pl.UInt32,
+        "spell": pl.UInt32,
         "key": pl.UInt32,
         "lane": pl.UInt32,
         "start_ns": pl.Int64,
@@ -21,13 +21,13 @@ def launched(kernels, operators):
     """Return for each kernel the row of the operator that queued it, None if that is unknown.
 
     Args:
-        kernels: (step, key, start) or (step, key, start, segment) of each kernel.
+        kernels: (spell, key, start) or (spell, key, start, segment) of each kernel.
         operators: the same of each operator, which has the rows 100, 101, ...
     """
-    columns = ("step", "key", "start_ns", "segment", "row")
+    columns = ("spell", "key", "start_ns", "segment", "row")
     kernels, operators = (
         queue(
-            [(step, key, start, *(rest or [0]), row) for row, (step, key, start, *rest) in enumerate(rows, 100)],
+            [(spell, key, start, *(rest or [0]), row) for row, (spell, key, start, *rest) in enumerate(rows, 100)],
             *columns,
         )
         for rows in (kernels, operators)
@@ -57,7 +57,7 @@ def launched(kernels, operators):
         ([(0, 1, 20), (0, 1, 30), (0, 2, 40)], [(0, 1, 10), (0, 2, 35)], [None, None, 101]),
         # key 1 has two kernels and two operators, but its second kernel starts before the second operator
         ([(0, 1, 20), (0, 1, 22), (0, 2, 40)], [(0, 1, 10), (0, 1, 25), (0, 2, 35)], [None, None, 102]),
-        # each step is matched alone: step 1 has two kernels for one operator; outside of steps, nothing is matched
+        # each step is matched alone: step 1 has two kernels for one operator; without a number, nothing is matched
         (
             [(0, 1, 20), (1, 1, 120), (1, 1, 130), (None, 1, 200)],
             [(0, 1, 10), (1, 1, 110), (None, 1, 190)],

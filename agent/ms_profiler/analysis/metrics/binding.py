@@ -74,7 +74,7 @@ class Hosts:
             "row",
             "start_ns",
             keys.gather(launchers["name"]).alias("key"),
-            intervals.locate(launchers["start_ns"], steps.table).alias("step"),
+            self._spell(launchers["start_ns"]).alias("spell"),
             self._begun(launchers["start_ns"]).alias("segment"),
         )
         self._all = _Line(own)
@@ -101,13 +101,13 @@ class Hosts:
         only = pl.Series(map(self._only_in, scopes), dtype=pl.UInt8).gather(kernels["kernel"])
         unknown = pl.repeat(None, kernels.height, dtype=pl.UInt32, eager=True)
         called = self._keys.get(_key(SEED)) in self._called
-        seeds = self._seeds(kernels, self._launch(kernels, step, scopes, only) if called else unknown, only, scopes)
+        seeds = self._seeds(kernels, self._launch(kernels, scopes, only) if called else unknown, only, scopes)
         # the seed is the first kernel of a backward pass, so it shows that the pass has begun. The first kernel that
         # occurs only in backward passes may come later, because kernels of the loss may run again after the seed
         begins = only.zip_with(
             seeds.is_null(), pl.repeat(int(Category.BACKWARD), len(only), dtype=pl.UInt8, eager=True)
         )
-        launch = self._launch(kernels, step, scopes, begins)
+        launch = self._launch(kernels, scopes, begins)
         after, before = self._queued(kernels.with_columns(times), launch, only, seeds)
         module, phase = self._modules.around(after, before), self._phases.around(after, before)
         loose = phase.is_null() & launch.is_null() & module.is_null()
@@ -178,12 +178,11 @@ class Hosts:
             .alias("part"),
         )
 
-    def _launch(self, kernels: pl.DataFrame, step: pl.Series, scopes: list[Scope], only: pl.Series) -> pl.Series:
+    def _launch(self, kernels: pl.DataFrame, scopes: list[Scope], only: pl.Series) -> pl.Series:
         """Return for each kernel the row of the span that queued it; null if unknown.
 
         Args:
             kernels: table of kernels, as for `bind`.
-            step: the step of each kernel.
             scopes: the parsed kernel names; the column `kernel` is the index of the name.
             only: for each kernel, the only phase to which it can belong; null if it can belong to several.
         """
@@ -199,7 +198,7 @@ class Hosts:
         own = kernels["process"] == self.steps.process
         queue = kernels.select(
             pl.when(own).then("window_ns").alias("window"),
-            step,
+            self._spell(kernels["start_ns"].zip_with(own, pl.Series([None], dtype=pl.Int64))).alias("spell"),
             pl.Series("key", keys, dtype=pl.UInt32).gather(kernels["kernel"]),
             "lane",
             "start_ns",
@@ -209,8 +208,14 @@ class Hosts:
         began = began.zip_with(began >= 0, pl.Series([None], dtype=pl.Int64))
         present = self._launchers.with_columns(window=windows.gather(began))
         here = pl.col("start_ns").is_between(_or_zero(windows.min()), _or_zero(kernels["start_ns"].max()))
-        wanted = here | pl.col("step").is_in(step.unique().drop_nulls().implode())
+        wanted = here | pl.col("spell").is_in(queue["spell"].unique().drop_nulls().implode())
         return launches.match(queue, present.filter(wanted)).alias("launch")
+
+    def _spell(self, times: pl.Series) -> pl.Series:
+        """Return an odd number for a time in a step, and an even number for a time between two steps; both increase."""
+        began = self.steps.table["start_ns"].search_sorted(times, side="right").cast(pl.UInt32)
+        inside = intervals.locate(times, self.steps.table).is_not_null()
+        return (began * 2 - inside.cast(pl.UInt32)).zip_with(times.is_not_null(), pl.Series([None], dtype=pl.UInt32))
 
     def _begun(self, times: pl.Series) -> pl.Series:
         """Return the number of backward passes that had begun at each time."""

@@ -10,8 +10,8 @@ import polars as pl
 #: lists of columns that must be equal for a kernel and its span: a section of the queue, and the primitive (`key`). The
 #: list with the widest section comes first
 _WINDOW: Final = ["window", "key"]
-_STEP: Final = ["step", "key"]
-_SEGMENT: Final = ["step", "segment", "key"]
+_SPELL: Final = ["spell", "key"]
+_SEGMENT: Final = ["spell", "segment", "key"]
 _GAP: Final = ["gap", "key"]
 
 
@@ -22,26 +22,28 @@ def match(kernels: pl.DataFrame, operators: pl.DataFrame) -> pl.Series:
     the n-th kernel belongs to the n-th span. If the numbers differ, smaller sections are tried:
 
     1. Windows. A window begins where the queue is empty. Within it, the host may be several steps ahead of the kernels.
-    2. Steps, and then segments: a new segment begins with each backward pass. Kernels of a pass have no span.
+    2. Steps and the times between two steps, and then segments: a new segment begins with each backward pass. Kernels
+       of a pass have no span.
     3. Gaps between two neighbouring matches, if all kernels ran on one lane.
 
     A match is dropped if the kernel would start before its span, or if it contradicts the order of a lane's spans.
 
     Args:
-        kernels: `window` (null outside of all windows), `step`, `segment` (a number that increases with each backward
+        kernels: `window` (null outside of all windows), `spell` (number of the step, or of the time between two
+            steps; null for kernels that no span can have queued), `segment` (a number that increases with each backward
             pass), `key` (the primitive), `lane`, `start_ns`.
-        operators: the spans: `window`, `step`, `segment`, `key`, `start_ns` and `row` (the number to return).
+        operators: the spans: `window`, `spell`, `segment`, `key`, `start_ns` and `row` (the number to return).
     """
     order = kernels.with_row_index("kernel")
     spans = operators.sort("start_ns", "row").select("window", *_SEGMENT, "row", pl.col("start_ns").alias("queued_ns"))
     queued = order.drop_nulls(_WINDOW)
     sure = _in_order(_pair(queued.join(_as_many(queued, spans, _WINDOW), on=_WINDOW), spans, _WINDOW))
-    runs = order.drop_nulls(["step", "key"]).sort("start_ns", "kernel")
+    runs = order.drop_nulls(_SPELL).sort("start_ns", "kernel")
     rest, left = runs.join(sure, on="kernel", how="anti"), spans.join(sure, on="row", how="anti")
-    whole = _as_many(rest, left, _STEP)
-    parts = rest.join(whole, on=_STEP, how="anti")
+    whole = _as_many(rest, left, _SPELL)
+    parts = rest.join(whole, on=_SPELL, how="anti")
     parts = parts.join(_as_many(parts, left, _SEGMENT), on=_SEGMENT)
-    found = _in_order(pl.concat([_pair(rest.join(whole, on=_STEP), left, _STEP), _pair(parts, left, _SEGMENT)]))
+    found = _in_order(pl.concat([_pair(rest.join(whole, on=_SPELL), left, _SPELL), _pair(parts, left, _SEGMENT)]))
     matched = pl.concat([sure, _fitting(found, sure)])
     if runs["lane"].n_unique() == 1 and not matched.is_empty():
         matched = _in_order(pl.concat([matched, _between(runs, spans, matched)]))
@@ -68,15 +70,15 @@ def _between(runs: pl.DataFrame, spans: pl.DataFrame, matched: pl.DataFrame) -> 
     queue from one backward pass to the next.
     """
     fences = matched.sort("kernel")
-    places = fences.join(runs.select("kernel", "step", "segment"), on="kernel", maintain_order="left")
-    inside = places.select("step", "segment", gap=pl.int_range(pl.len())).filter(
-        pl.col("step") == pl.col("step").shift(1), pl.col("segment") == pl.col("segment").shift(1)
+    places = fences.join(runs.select("kernel", "spell", "segment"), on="kernel", maintain_order="left")
+    inside = places.select("spell", "segment", gap=pl.int_range(pl.len())).filter(
+        pl.col("spell") == pl.col("spell").shift(1), pl.col("segment") == pl.col("segment").shift(1)
     )
     sides = []
     for table, place, known in ((runs, "kernel", "kernel"), (spans, "queued_ns", "row")):
         gap = fences[place].search_sorted(table[place], side="left").cast(pl.Int64)
         rest = table.with_columns(gap=gap).join(matched, on=known, how="anti")
-        sides.append(rest.join(inside, on=["gap", "step", "segment"], how="semi"))
+        sides.append(rest.join(inside, on=["gap", "spell", "segment"], how="semi"))
     return _pair(sides[0].join(_as_many(sides[0], sides[1], _GAP), on=_GAP), sides[1], _GAP)
 
 
