@@ -1,11 +1,15 @@
+import json
+from pathlib import Path
+
 import pytest
 from ms_profiler.analysis.metrics import measures
 from ms_profiler.analysis.metrics.binding import Bound
 from ms_profiler.analysis.metrics.scopes import Part
 from ms_profiler.analysis.readers import store as readers_store
 from ms_profiler.job.frameworks.mindspore import own_gradients
+from ms_profiler.store import layout
 from ms_profiler.store.format import Category
-from store_builder import BACKWARD, FORWARD, UPDATE, StoreBuilder
+from store_builder import BACKWARD, FORWARD, RAW_NS, UPDATE, StoreBuilder
 
 
 @pytest.fixture
@@ -18,6 +22,15 @@ def run(tmp_path):
     class Run:
         def span(self, name, category, start, end):
             thread.span(name, category, start, end)
+
+        def tape(self, time, nodes):
+            """Add the nodes (operator, module) of the backward pass that begins at a time."""
+            calls = [(number, number + 2, path) for number, (_, path) in enumerate(nodes)]
+            made = [(number, name, 1, 0) for number, (name, _) in enumerate(nodes, 1)]
+            content = {"time_ns": RAW_NS + time - 1, "nodes": made, "calls": calls}
+            path = Path(layout.tape_path(layout.process_dir(str(store.path), 4242), 0))
+            path.parent.mkdir(parents=True)
+            path.write_text(json.dumps(content))
 
         def bind(self, *kernels, between=(0, 1100)):
             """Return {(name, start): (how it is bound, module, part, host span, launching span)} of the kernels."""
@@ -85,16 +98,59 @@ def test_kernels_without_a_span_are_bounded_by_those_around_them(run):
     run.span("ReLU", Category.OP, 120, 130)
     found = run.bind(("MatMul", 300), ("AddExt", 320), ("BiasAdd", 340), ("SubExt", 360), ("ReLU", 380), ("Neg", 400))
     modules = {name: what[1] for (name, _), what in found.items()}
-    # AddExt lies between two kernels of Net.a, SubExt between one of Net.a and one of Net.b. Neg was queued after the
-    # begin of Net.b, and before the end of Net.
+    # AddExt lies between two kernels of Net.a. SubExt lies between one of Net.a and one of Net.b, so any of Net.a, Net
+    # and Net.b may have queued it. Neg was queued in Net.b, or later in Net.
     assert modules == {
         "MatMul": "Net.a",
         "AddExt": "Net.a",
         "BiasAdd": "Net.a",
-        "SubExt": "Net",
+        "SubExt": None,
         "ReLU": "Net.b",
-        "Neg": "Net",
+        "Neg": None,
     }
+
+
+def call_of_blocks(run, start):
+    """Record a call of Net at `start`: Net.a launches MatMul and, without a span, AddExt; Net.b launches ReLU."""
+    run.span("forward", Category.FORWARD, start, start + 300)
+    run.span("Net", Category.MODULE, start, start + 300)
+    run.span("Net.a", Category.MODULE, start + 10, start + 100)
+    run.span("MatMul", Category.OP, start + 20, start + 25)
+    run.span("Net.b", Category.MODULE, start + 110, start + 200)
+    run.span("ReLU", Category.OP, start + 120, start + 125)
+
+
+def test_kernels_of_an_equal_place_in_another_call_tell_the_module_of_a_kernel_that_started_late(run):
+    call_of_blocks(run, 0)
+    call_of_blocks(run, 400)
+    # AddExt starts before the host leaves Net.a in the first call, and while it is in Net.b in the second call
+    found = run.bind(
+        ("MatMul", 30), ("AddExt", 60), ("ReLU", 130), ("MatMul", 430), ("AddExt", 530), ("ReLU", 540), ("Neg", 650)
+    )
+    assert found["AddExt", 60][:3] == ("module", "Net.a", "forward")
+    assert found["AddExt", 530][:3] == ("order", "Net.a", "forward")
+    assert found["Neg", 650][:3] == ("phase", None, "forward")  # no kernel has an equal place
+
+
+@pytest.mark.parametrize(
+    ("nodes", "bound"),
+    [
+        (["MatMul Net.a", "AddExt Net.a", "ReLU Net.b"], ("order", "Net.a")),
+        (["MatMul Net.a", "AddExt Net", "ReLU Net.b"], ("order", "Net")),
+        (["MatMul Net.a", "AddExt Net.b", "ReLU Net.b"], ("order", "Net.b")),
+        # there are more nodes than kernels, so it is unknown which node has launched the kernel
+        (["MatMul Net.a", "AddExt Net.a", "AddExt Net.b", "ReLU Net.b"], ("phase", None)),
+        # the host was not in the node's module while the kernel was queued
+        (["MatMul Net.a", "AddExt Net.c", "ReLU Net.b"], ("phase", None)),
+    ],
+)
+def test_nodes_of_autograd_tell_the_module_of_a_kernel_between_two_modules(run, nodes, bound):
+    call_of_blocks(run, 0)
+    run.span("Net.c", Category.MODULE, 220, 290)
+    run.span("backward", Category.BACKWARD, 400, 500)
+    run.tape(400, [node.split() for node in nodes])
+    found = run.bind(("MatMul", 220), ("AddExt", 230), ("ReLU", 240), ("Ones", 410), ("ReluGrad", 420))
+    assert found["AddExt", 230][:2] == bound
 
 
 def test_module_is_not_known_without_anything_that_bounds_it(run):

@@ -3,29 +3,32 @@
 In a compiled graph, the parameters that a kernel uses tell its module (`metrics.graph_owners`). Elsewhere, the host
 only queues operators, and a worker thread runs them later. So when a kernel starts, the host may already be in another
 module. But the queue is first in, first out: the kernels of a lane start in the order in which the host queued them. So
-a kernel with a known queueing time limits the queueing times of the kernels before and after it. The kernel belongs to
-the innermost module in which the host was from the earliest to the latest possible queueing time.
+a kernel with a known queueing time limits the queueing times of the kernels before and after it. If the host was in one
+module from the earliest to the latest possible queueing time, the kernel belongs to this module. If it was in several,
+the kernel has no module unless the order tells it (`metrics.gaps`).
 
 Kernels of a backward pass run inside no module, because autograd launches them. Autograd follows the reverse order of
 the operators. This order limits the operators whose gradients a kernel can compute (`metrics.gradients`). The kernel
-belongs to the innermost module around all of these operators, and is "bound by order". Bindings by order and by
-parameter are inferences; the other bindings are facts.
+belongs to the innermost module around all of these operators.
+
+Bindings that the order tells are "bound by order". Bindings by order and by parameter are inferences; the other
+bindings are facts.
 """
 
 from enum import IntEnum
-from functools import cached_property
 from typing import Final
 
 import polars as pl
 
 from ms_profiler.analysis.metrics import intervals, launches
 from ms_profiler.analysis.metrics.communication import COLLECTIVES
+from ms_profiler.analysis.metrics.gaps import Gaps
+from ms_profiler.analysis.metrics.host_line import Line
+from ms_profiler.analysis.metrics.launches import key_of
 from ms_profiler.analysis.metrics.passes import RECOMPUTE, Passes
-from ms_profiler.analysis.metrics.phases import innermost
 from ms_profiler.analysis.metrics.scopes import SEED, Part, Scope
 from ms_profiler.analysis.metrics.steps import Steps
 from ms_profiler.analysis.readers.tapes import Tape
-from ms_profiler.analysis.streams.nesting import nest
 from ms_profiler.store.format import Category
 
 
@@ -36,7 +39,7 @@ class Bound(IntEnum):
     PHASE = 1  # only a phase of the step
     PRIMITIVE = 2  # a primitive, but no module
     MODULE = 3
-    ORDER = 4  # a module, inferred from the order of the backward pass
+    ORDER = 4  # a module, inferred from the order of the operators
     PARAMETER = 5  # a module, known by the parameters that the compiled graph uses
 
 
@@ -66,10 +69,10 @@ class Hosts:
         own = spans.with_row_index("row").filter(pl.col("process") == steps.process, pl.col("thread") == steps.thread)
         self.steps = steps
         self._spans = spans
-        self._keys = {name: row for row, name in enumerate(dict.fromkeys(map(_key, names)))}
+        self._keys = {name: row for row, name in enumerate(dict.fromkeys(map(key_of, names)))}
         self._by_phase = {int(category): intervals.union(_of(own, category)) for category in _PARTS}
         launchers = _of(own, Category.OP, Category.COMMUNICATION)
-        keys = pl.Series([self._keys[_key(name)] for name in names], dtype=pl.UInt32)
+        keys = pl.Series([self._keys[key_of(name)] for name in names], dtype=pl.UInt32)
         self._launchers = launchers.select(
             "row",
             "start_ns",
@@ -77,13 +80,14 @@ class Hosts:
             self._spell(launchers["start_ns"]).alias("spell"),
             self._begun(launchers["start_ns"]).alias("segment"),
         )
-        self._all = _Line(own)
-        self._modules = _Line(_of(own, Category.MODULE, Category.OPTIMIZER))
-        self._primitives = _Line(_of(own, Category.OP, Category.GRAPH))
-        self._phases = _Line(_of(own, *_PARTS))
+        self._all = Line(own)
+        self._modules = Line(_of(own, Category.MODULE, Category.OPTIMIZER))
+        self._primitives = Line(_of(own, Category.OP, Category.GRAPH))
+        self._phases = Line(_of(own, *_PARTS))
         recomputed = [name.startswith(RECOMPUTE) for name in names]
         self._recomputed = pl.Series(recomputed, dtype=pl.Boolean)
         self._passes = Passes(own, names, steps, tapes)
+        self._gaps = Gaps(self._modules, self._launchers, self._passes, names)
         self._called = set(keys.gather(launchers["name"].unique()))
 
     def bind(self, kernels: pl.DataFrame, scopes: list[Scope], texts: dict[str, int]) -> pl.DataFrame:
@@ -100,7 +104,7 @@ class Hosts:
         step = intervals.locate(times, self.steps.table).alias("step")
         only = pl.Series(map(self._only_in, scopes), dtype=pl.UInt8).gather(kernels["kernel"])
         unknown = pl.repeat(None, kernels.height, dtype=pl.UInt32, eager=True)
-        called = self._keys.get(_key(SEED)) in self._called
+        called = self._keys.get(key_of(SEED)) in self._called
         seeds = self._seeds(kernels, self._launch(kernels, scopes, only) if called else unknown, only, scopes)
         # the seed is the first kernel of a backward pass, so it shows that the pass has begun. The first kernel that
         # occurs only in backward passes may come later, because kernels of the loss may run again after the seed
@@ -117,10 +121,16 @@ class Hosts:
         )
         phase, joined = (each.scatter(trailing["place"], trailing["backward"]) for each in (phase, joined))
         timed = kernels.with_columns(after=after, before=before)
-        own = launch.is_null() & (module.is_null() | (joined == phase))
+        sure = self._gaps.certain(timed)
+        own = launch.is_null() & (sure.is_null() | (joined == phase))
         by_nodes = self._by_nodes(timed.with_columns(phase=joined), own, scopes)
         ordered = self._ordered(timed.with_columns(phase=phase), launch, by_nodes, scopes, texts)
         phase = phase.scatter(by_nodes["place"], joined.gather(by_nodes["place"]))
+        ahead = times.is_not_null() & (self._spans["category"].gather(phase) == int(Category.FORWARD)).fill_null(True)
+        nameless = pl.Series([item.module is None and not item.expanded for item in scopes], dtype=pl.Boolean)
+        free = ahead & launch.is_null() & nameless.gather(kernels["kernel"])
+        queued = timed.with_columns(launch=launch, free=free, ahead=free | (ahead & launch.is_not_null()))
+        ordered = ordered.zip_with(ordered.is_not_null(), self._gaps.bind(queued, scopes))
         again = pl.repeat(None, kernels.height, dtype=pl.Boolean, eager=True).scatter(
             by_nodes["place"], by_nodes["again"]
         )
@@ -136,7 +146,8 @@ class Hosts:
             step,
             launch,
             self._all.at(times).alias("host"),
-            self._spans["name"].gather(module).alias("around"),
+            sure.alias("around"),
+            module.is_not_null().alias("within"),
             ordered.alias("order"),
             self._spans["category"].gather(phase).alias("phase"),
             again=again.zip_with(
@@ -171,7 +182,7 @@ class Hosts:
             .then(int(Part.RECOMPUTE))
             .when(pl.col("phase").is_not_null())
             .then(pl.col("phase").replace_strict(parts, default=0, return_dtype=pl.UInt8))
-            .when(pl.col("around").is_not_null())
+            .when("within")
             .then(int(Part.FORWARD))
             .otherwise(int(Part.UNKNOWN))
             .cast(pl.UInt8)
@@ -186,7 +197,7 @@ class Hosts:
             scopes: the parsed kernel names; the column `kernel` is the index of the name.
             only: for each kernel, the only phase to which it can belong; null if it can belong to several.
         """
-        keys = [self._keys.get(_key(COLLECTIVES.get(scope.type, scope.type))) for scope in scopes]
+        keys = [self._keys.get(key_of(COLLECTIVES.get(scope.type, scope.type))) for scope in scopes]
         # the host runs ahead of the kernels. A kernel that occurs only in backward passes shows that the queue has
         # reached the pass
         begun = self._begun(kernels["start_ns"]).zip_with(
@@ -223,7 +234,7 @@ class Hosts:
 
     def _only_in(self, scope: Scope) -> int | None:
         """Return the only phase in which a primitive occurs; None if there are several, or if Python calls it."""
-        return None if self._keys.get(_key(scope.type)) in self._called else scope.phase
+        return None if self._keys.get(key_of(scope.type)) in self._called else scope.phase
 
     def _seeds(self, kernels: pl.DataFrame, launch: pl.Series, phases: pl.Series, scopes: list[Scope]) -> pl.Series:
         """Return the start of each backward pass at its first kernel, the seed; null at all other kernels.
@@ -349,46 +360,9 @@ class Hosts:
         return bounds["after"], bounds["before"]
 
 
-class _Line:
-    """Spans of one thread, for look-ups of the innermost span around a time."""
-
-    def __init__(self, spans: pl.DataFrame) -> None:
-        self._spans = spans.select(
-            "process", "thread", "row", "start_ns", "end_ns", pl.lit(0, pl.UInt8).alias("category")
-        )
-        self._pieces = self._spans if spans.is_empty() else innermost(self._spans, "row")
-
-    def at(self, times: pl.Series) -> pl.Series:
-        """Return the row of the innermost span around each time; null for a time outside of all spans."""
-        return self._pieces["row"].gather(intervals.locate(times, self._pieces))
-
-    def around(self, after: pl.Series, before: pl.Series) -> pl.Series:
-        """Return the row of the innermost span around each interval from `after` to `before`; null if there is none."""
-        row = self.at(before.zip_with((after <= before).fill_null(False), pl.Series([None], dtype=pl.Int64)))
-        while True:
-            place = (
-                self._outer["row"].search_sorted(row).zip_with(row.is_not_null(), pl.Series([None], dtype=pl.UInt32))
-            )
-            late = (self._outer["start_ns"].gather(place) > after).fill_null(False)
-            if not late.any():
-                return row
-            row = self._outer["outer"].gather(place).zip_with(late, row)
-
-    @cached_property
-    def _outer(self) -> pl.DataFrame:
-        """Return for each span its `row`, `start_ns` and `outer` (row of the enclosing span), sorted by row."""
-        nested = nest(self._spans)
-        return nested.select("row", "start_ns", nested["row"].gather(nested["parent"]).alias("outer")).sort("row")
-
-
 def _of(spans: pl.DataFrame, *categories: Category) -> pl.DataFrame:
     return spans.filter(pl.col("category").is_in([int(category) for category in categories]))
 
 
 def _or_zero(value: object) -> int:
     return value if isinstance(value, int) else 0
-
-
-def _key(name: str) -> str:
-    """Return a common name of a primitive, its kernels and its functions: both `SubExt` and `sub` give `sub`."""
-    return name.partition("@")[0].replace("_", "").lower().removesuffix("ext")

@@ -15,6 +15,11 @@ _SEGMENT: Final = ["spell", "segment", "key"]
 _GAP: Final = ["gap", "key"]
 
 
+def key_of(name: str) -> str:
+    """Return a common name of a primitive, its kernels and its functions: both `SubExt` and `sub` give `sub`."""
+    return name.partition("@")[0].replace("_", "").lower().removesuffix("ext")
+
+
 def match(kernels: pl.DataFrame, operators: pl.DataFrame) -> pl.Series:
     """Return for each kernel the span that queued it; null if unknown.
 

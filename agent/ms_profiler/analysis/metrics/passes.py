@@ -48,7 +48,7 @@ class Passes:
             simple=~nested.to_series(),
             scripted=(names == SCRIPTED).gather(found["name"]),
         )
-        known = Known.of(tapes, self._table, spans)
+        self._own = known = Known.of(tapes, self._table, spans)
         alone = every.filter(again.gather(every["name"]))
         joined, passes_with_nodes, self._inside = recomputations.join(known.tapes, known.passes, self._table, alone)
         self._known = Known(joined, passes_with_nodes)
@@ -84,6 +84,27 @@ class Passes:
         found = [pl.DataFrame(schema={"place": pl.UInt32, "after": pl.Int64, "before": pl.Int64})]
         found += [self._lane(lane, scopes) for lane in placed.partition_by("lane", maintain_order=True)]
         return pl.concat(found)
+
+    def forward(self, kernels: pl.DataFrame) -> pl.DataFrame:
+        """Return the kernels of forward passes with known nodes: `place`, `lane`, `pass`, `tape`, `key`.
+
+        Args:
+            kernels: `place`, `lane`, `before` (latest possible queueing time), `key`, without backward kernels.
+        """
+        passes = self._table.filter("simple").join(
+            self._own.passes.select("backward", "tape"), on="backward", how="left"
+        )
+        number = passes["start_ns"].search_sorted(kernels["before"], side="left").cast(pl.Int64)
+        found = kernels.with_columns(number.alias("pass")).join(
+            passes.select("since_ns", "tape", pass_=pl.int_range(pl.len())), left_on="pass", right_on="pass_"
+        )
+        inside = found.filter(pl.col("before") >= pl.col("since_ns")).drop_nulls("tape")
+        return inside.select("place", "lane", "pass", "tape", "key")
+
+    @property
+    def nodes(self) -> list[Tape]:
+        """Return the lists of autograd's nodes, to which the column `tape` of `forward` refers."""
+        return self._own.tapes
 
     def by_nodes(self, kernels: pl.DataFrame, scopes: list[Scope]) -> pl.DataFrame:
         """Return the modules that autograd's nodes show for kernels of backward passes, as `node_owners.OWNED`.
