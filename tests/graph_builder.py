@@ -41,7 +41,7 @@ def model(*nodes, parameters=()):
     return field(1, 3) + field(2, "MindSpore") + field(4, graph)
 
 
-def kept(cells, *nodes, parameters=(), title=""):
+def kept(cells, *nodes, parameters=(), title="", holders=None):
     """Return the description of a compiled graph as the store keeps it.
 
     Args:
@@ -49,6 +49,7 @@ def kept(cells, *nodes, parameters=(), title=""):
         nodes: the nodes of the graph, see `node`.
         parameters: (name, TypeProto) of each parameter.
         title: the title of the graph.
+        holders: parameter of an optimizer -> paths of the modules that hold it.
     """
-    head = {"time_ns": 0, "title": title, "cells": cells}
+    head = {"time_ns": 0, "title": title, "cells": cells, "holders": holders or {}}
     return json.dumps(head).encode() + b"\n" + anf_ir.without_constants(model(*nodes, parameters=parameters))

@@ -14,7 +14,7 @@ shapes that the graph has. That held in every examined network.
 
 import re
 from collections import Counter, defaultdict
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from dataclasses import replace
 from typing import Final
 
@@ -31,7 +31,9 @@ _SEVERAL: Final = 8
 Places = dict[str, tuple[int, str]]
 
 
-def owners(graphs: list[Graph], seen: Iterable[str], ran: dict[str, set[str]]) -> dict[str, Owner]:
+def owners(
+    graphs: list[Graph], seen: Iterable[str], ran: dict[str, set[str]], called: Collection[str]
+) -> dict[str, Owner]:
     """Return the owner of each kernel, by the full name of the kernel. The owner is the cell and the part of a step.
 
     Args:
@@ -46,12 +48,25 @@ def owners(graphs: list[Graph], seen: Iterable[str], ran: dict[str, set[str]]) -
         for name, (number, node) in places.items()
         if _differs(graphs[number], node, ran.get(name), name.startswith("Expand/"))
     }
-    known = [graph_owners.owners(graph) if graph.whole else {} for graph in graphs]
+    known = [_rooted(graph_owners.owners(graph), graph, called) if graph.whole else {} for graph in graphs]
     found = {}
     for name, (number, node) in places.items():
         if (number, _family(name)) not in wrong and (owner := known[number].get(node)):
             found[name] = _titled(owner, graphs[number].title)
     return found
+
+
+def _rooted(owners: dict[str, Owner], graph: Graph, called: Collection[str]) -> dict[str, Owner]:
+    """Put the outermost cell's name before the owners' modules, because parameters of a compiled function lack it."""
+    modules = {owner.module for owner in owners.values() if owner.module}
+    if graph.holders or not modules or not modules.isdisjoint(called):
+        return owners
+    roots = [{path.removesuffix(f".{module}") for path in called if path.endswith(f".{module}")} for module in modules]
+    around = set.intersection(*roots)
+    if len(around) > 1:  # modules of these names belong to several networks, so the module stays unknown
+        return {name: replace(owner, module=None) for name, owner in owners.items()}
+    root = "".join(f"{path}." for path in around)
+    return {name: replace(owner, module=owner.module and f"{root}{owner.module}") for name, owner in owners.items()}
 
 
 def _titled(owner: Owner, title: str) -> Owner:

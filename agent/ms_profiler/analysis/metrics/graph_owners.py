@@ -89,12 +89,13 @@ class _Cells:
         for path, (_, own) in graph.cells.items():
             for name in own:
                 held[name].append(path)
+        held |= graph.holders
         # a training cell lists the parameters of all cells inside, in addition to the cells that hold them
         self._held = {
             name: [path for path in paths if not any(other != path and inside(other, path) for other in paths)]
             for name, paths in held.items()
         }
-        self._named = not graph.cells
+        self._named = not self._held
         used = {weight for operator in flow.operators.values() for weight in operator.weights}
         self.modules = {prefix for weight in used for path in self.holders(weight) for prefix in prefixes(path)}
         for operator in flow.operators.values():

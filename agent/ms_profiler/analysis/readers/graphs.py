@@ -1,6 +1,6 @@
 """Read the descriptions of graphs that MindSpore compiled. `job.frameworks.mindspore.compiled` stores them."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import lru_cache
 
 from ms_profiler.analysis.readers import side_files
@@ -38,12 +38,15 @@ class Graph:
         parameters: name of a parameter -> its type, a serialized `TypeProto`. Inputs of the network are parameters.
         nodes: name of a node -> the node; each node comes after its inputs.
         title: the title of the compiled cell, such as `TrainOneStepCell#2`; empty for a function.
+        holders: name of a parameter that an optimizer updates -> paths of the modules that hold it; empty if no
+            optimizer was compiled, or if no module that Python called holds its parameters.
     """
 
     cells: dict[str, tuple[str, list[str]]]
     parameters: dict[str, bytes]
     nodes: dict[str, Node]
     title: str = ""
+    holders: dict[str, list[str]] = field(default_factory=dict)
 
     @property
     def whole(self) -> bool:
@@ -101,7 +104,8 @@ def parse(content: bytes) -> Graph:
                 tuple(inputs),
                 single.get(anf_ir.NODE_OUTPUT, b""),
             )
-    return Graph(cells, parameters, nodes, str(known.get("title", "")))
+    holders = {str(name): list(map(str, paths)) for name, paths in known.get("holders", {}).items()}
+    return Graph(cells, parameters, nodes, str(known.get("title", "")), holders)
 
 
 @lru_cache(maxsize=4096)

@@ -252,29 +252,9 @@ class _Intake:
                 compared += 1
                 for name, shapes in self._shapes(window):
                     ran.setdefault(name, set()).add(shapes)
-        return self._spanned(graph_names.owners(found, seen, ran))
-
-    def _spanned(self, owners: dict[str, Owner]) -> dict[str, Owner]:
-        """Put the outermost cell's name before the owners' modules, because names in a compiled function lack it."""
         spans = self.recording.spans
         rows = spans.filter(pl.col("category") == int(Category.MODULE))["name"].unique()
-        names = self.recording.names.gather(rows).to_list()
-        modules = {owner.module for owner in owners.values() if owner.module}
-        if not modules or not modules.isdisjoint(names):
-            return owners
-        roots = [
-            {name.removesuffix(f".{module}") for name in names if name.endswith(f".{module}")} for module in modules
-        ]
-        around = set.intersection(*roots)
-        if len(around) > 1:  # modules of these names belong to several networks, so the module stays unknown
-            return {name: replace(owner, module=None) for name, owner in owners.items()}
-        if not around:
-            return owners
-        (root,) = around
-        return {
-            name: replace(owner, module=f"{root}.{owner.module}") if owner.module else owner
-            for name, owner in owners.items()
-        }
+        return graph_names.owners(found, seen, ran, set(self.recording.names.gather(rows)))
 
     def _shapes(self, window: tables.Window) -> Iterator[tuple[str, str]]:
         """Yield (kernel name, shapes of its operands) for a recorded window, each pair once."""

@@ -5,7 +5,8 @@ the name of the first cell. MindSpore's description of a graph has its nodes, th
 It takes 300 bytes an operator, and MindSpore needs 20 to 70 us a node to write it.
 
 ms-profiler stores the description without its constants, because constants are values of the job. The description names
-parameters but not their cells. So each stored file begins with a line about the network's cells.
+parameters but not their cells. So each stored file begins with a line about the network's cells. For an optimizer, the
+line has the paths of the cells that hold its parameters, because parameters of several networks may have equal names.
 """
 
 import json
@@ -40,12 +41,13 @@ class Graphs:
         self._folder = ""
         self._count = self._bytes = 0
 
-    def compiled(self, executor: Any, subject: Any, phase: str) -> None:
+    def compiled(self, executor: Any, subject: Any, owner: Any, phase: str) -> None:
         """Store the description of a graph that has just been compiled.
 
         Args:
             executor: MindSpore's executor of graphs.
             subject: the cell or function that was compiled.
+            owner: the object whose method was compiled, such as an optimizer; None for a cell or a function.
             phase: MindSpore's name for the graph.
         """
         describe = getattr(executor, "get_func_graph_proto", None)
@@ -55,10 +57,10 @@ class Graphs:
         description = describe(phase, "anf_ir", False)
         exchanges.note(self.host, description)
         if self.host.wants("CPU"):
-            self._write(self.host.home.folder, subject, description)
+            self._write(self.host.home.folder, subject, owner, description)
         recorder.record(Kind.SPAN, Category.PROFILER, 0, self._label, begun, recorder.now(), 0)
 
-    def _write(self, folder: str, subject: Any, description: bytes) -> None:
+    def _write(self, folder: str, subject: Any, owner: Any, description: bytes) -> None:
         if self.host.asks("anonymize"):
             self.host.not_collected("owners of kernels", "anonymize is on, and the descriptions of graphs have names")
             return
@@ -70,7 +72,12 @@ class Graphs:
             self.host.not_collected("owners of kernels", f"compiled graphs are larger than {MOST >> 20} MB")
             return
         title = self._titles.of(subject, True) if _is_cell(subject) else ""
-        head = {"time_ns": self.host.recorder.now(), "title": title, "cells": list(_cells(subject))}
+        head = {
+            "time_ns": self.host.recorder.now(),
+            "title": title,
+            "cells": list(_cells(subject)),
+            "holders": modules.holders(owner),
+        }
         path = layout.graph_path(folder, self._count)
         os.makedirs(os.path.dirname(path), layout.DIRECTORY_MODE, exist_ok=True)
         flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL
@@ -87,13 +94,7 @@ def _cells(subject: Any) -> Iterator[tuple[str, str, list[str]]]:
     """Yield (path, class, names of own parameters) of a cell and of each cell in it; leave out optimizers."""
     if not _is_cell(subject):  # a function has no cells
         return
-    skipped: tuple[str, ...] = ()
-    for path, cell in trees.walk(subject, modules.TABLE):
-        if skipped and path.startswith(skipped):
-            continue
-        if issubclass(type(cell), modules.optimizer_types()):
-            skipped += (f"{path}.",)
-            continue
+    for path, cell in modules.without_optimizers(subject):
         parameters = trees.attributes(cell).get("_params") or {}
         own = [parameter.name for parameter in dict.values(parameters) if parameter is not None]
         yield path, trees.kind_name(cell), own

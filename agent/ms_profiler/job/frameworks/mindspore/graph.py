@@ -98,7 +98,8 @@ class Compilation:
         self.host.recorder.end(running.token, flags)
         if not flags:
             phase = result[0] if isinstance(result, tuple) else result
-            self._graphs.compiled(executor._graph_executor, running.subject, phase)
+            owner = running.executor and running.executor.obj
+            self._graphs.compiled(executor._graph_executor, running.subject, owner, phase)
 
     def checks(self, original: Callable[..., Any]) -> Callable[..., Any]:
         """Return the replacement of `_check_recompile(obj, compile_args, kwargs, full_function_name, ...)`."""

@@ -5,14 +5,14 @@ In graph mode, Python calls only the outermost cell, because the inner cells wer
 """
 
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from types import MethodType
 from typing import TYPE_CHECKING, Any
 
 from ms_profiler.job.frameworks import base, trees
 from ms_profiler.job.frameworks.autograd import looking
 from ms_profiler.job.frameworks.base import Inside, Labels, Target
-from ms_profiler.job.frameworks.mindspore import recompute
+from ms_profiler.job.frameworks.mindspore import recompute, tensors
 from ms_profiler.job.frameworks.mindspore.tape import Tape, supported
 from ms_profiler.job.frameworks.networks import Networks, Titles
 from ms_profiler.store.format import Category, Flag, StepSource
@@ -65,6 +65,15 @@ def sizes(parameter: Any) -> tuple[int, int] | None:
         return count, count * int(tensor["itemsize"].fget(parameter))
     except (AttributeError, KeyError, TypeError, ValueError):  # older versions of MindSpore lack one of the properties
         return None
+
+
+class Called:
+    """The object that names the called cells, a `Modules`; None before MindSpore is hooked."""
+
+    modules: "Modules | None" = None
+
+
+called = Called()
 
 
 class Modules:
@@ -121,6 +130,23 @@ class Modules:
         label: Any = self.labels.known.get(id(net))
         path = label and self._paths.get(label[0] if len(label) == 2 else label)
         return f"{path}{AGAIN}" if path else ""
+
+    def holders(self, parameters: set[int]) -> dict[str, list[str]]:
+        """Return the paths of the cells that hold parameters, by the name of the parameter.
+
+        Args:
+            parameters: the ids of the parameters.
+        """
+        found: dict[str, list[str]] = {}
+        for _, root in self.networks.alive():
+            for _, cell in without_optimizers(root):
+                label: Any = self.labels.known.get(id(cell))
+                path = label and self._paths.get(label[0] if len(label) == 2 else label)
+                for parameter in list(dict.values(trees.attributes(cell).get(PARAMETERS) or {})):
+                    if path and id(parameter) in parameters and (name := tensors.name(parameter)):
+                        paths = found.setdefault(name, [])
+                        paths += [] if path in paths else [path]
+        return found
 
     def _absorb(self, optimizer: Any) -> None:
         """Count an optimizer. Do not count the optimizers inside it, as in LARS, because their calls end no steps."""
@@ -249,6 +275,33 @@ class Modules:
             self.labels.clear()
 
 
+def holders(optimizer: Any) -> dict[str, list[str]]:
+    """Return the paths of the called cells that hold the parameters of an optimizer, by the name of the parameter.
+
+    Args:
+        optimizer: the optimizer; the result is empty for any other object.
+    """
+    if called.modules is None or not issubclass(type(optimizer), optimizer_types()):
+        return {}
+    attributes = trees.attributes(optimizer)
+    parameters: Any = attributes.get("_parameters", attributes.get("parameters"))
+    if not issubclass(type(parameters), (tuple, list)):
+        return {}
+    return called.modules.holders(set(map(id, parameters)))
+
+
+def without_optimizers(root: Any) -> Iterator[tuple[str, Any]]:
+    """Yield path and object of a cell and of each cell in it; leave out optimizers and the cells in them."""
+    skipped: tuple[str, ...] = ()
+    for path, cell in trees.walk(root, TABLE):
+        if skipped and path.startswith(skipped):
+            continue
+        if issubclass(type(cell), optimizer_types()):
+            skipped += (f"{path}.",)
+            continue
+        yield path, cell
+
+
 def optimizer_types() -> tuple[type, ...]:
     """Return the base classes of MindSpore's optimizers (`nn` and `experimental`), as far as they are imported."""
     found = []
@@ -261,7 +314,7 @@ def optimizer_types() -> tuple[type, ...]:
 
 def targets(host: "Host") -> list[Target]:
     """Return the functions to wrap: `Cell.__call__`, and the functions that set the execution mode."""
-    modules = Modules(host)
+    modules = called.modules = Modules(host)
     modules.read_mode()
     host.at_step(modules.networks.stepped)
     host.at_end(modules.networks.end)
