@@ -230,6 +230,19 @@ def test_on_a_busy_machine_single_steps_are_no_cause():
     assert advice_on(parts=parts(data=0.5), crowd=Crowd(0.1, 0.2, 0.2))[0].cause == "input-bound"
 
 
+def test_a_sleep_in_some_steps_is_a_cause_on_a_busy_machine_and_its_callback_is_named():
+    table = parts(blocked=0.01).with_columns(
+        pl.when((pl.col("step") == 4) & (pl.col("part") == "blocked"))
+        .then(90 * MS)
+        .otherwise("duration_ns")
+        .alias("duration_ns")
+    )
+    busy = Crowd(0.1, 0.2, 0.2)
+    assert [item.cause for item in advice_on(parts=table, crowd=busy)] == ["host-waits"]
+    (found,) = advice_on(parts=table, crowd=busy, modules={"blocked": "callback Log.step_end"})
+    assert found.cause == "host-waits" and "most of it in the own code of callback Log.step_end" in found.evidence
+
+
 def test_small_packets_are_part_of_communication():
     assert [(item.cause, item.share) for item in advice_on(parts=parts(communication=0.5), packets=SMALL)] == [
         ("communication-bound", pytest.approx(0.5)),

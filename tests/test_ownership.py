@@ -9,7 +9,7 @@ import pytest
 from conftest import PROGRAMS
 from ms_profiler.analysis.catalogue import query
 from ms_profiler.analysis.driver import engine
-from ms_profiler.analysis.metrics import slow_steps
+from ms_profiler.analysis.metrics import module_waits, slow_steps
 from ms_profiler.analysis.metrics.measures import measure
 from ms_profiler.analysis.readers import store as reader
 from ms_profiler.analysis.report import modules
@@ -113,7 +113,9 @@ def test_the_sentence_says_mostly_of_what_takes_most(tmp_path, operators, mostly
 
 
 def slowest(measures):
-    return slow_steps.slowest(measures.ownership, measures.steady, measures.pieces, measures.steps.table["number"])
+    called = module_waits.callbacks(measures.spans, measures.recording.names, measures.steps)
+    numbers = measures.steps.table["number"]
+    return slow_steps.slowest(measures.ownership, measures.steady, measures.pieces, numbers, called)
 
 
 def test_the_module_that_made_a_step_slow_is_named(tmp_path):
@@ -176,6 +178,19 @@ def test_a_step_that_waits_for_data_says_so(tmp_path):
         at += waited + 4 * MS
     found = slowest(measure(reader.read(str(store.write()))))
     assert (found.number, found.module, found.phase, found.phase_ns) == (5, "", "data", 39 * MS)
+
+
+def test_a_step_in_which_a_callback_takes_longer_says_so(tmp_path):
+    store = StoreBuilder(tmp_path, framework=TORCH)
+    thread, at = store.process().thread(), 50 * MS
+    for number in range(8):
+        took = 40 * MS if number == 5 else MS
+        thread.span("Net", Category.MODULE, at, at + 3 * MS)
+        thread.span("callback Log.step_end", Category.OTHER, at + 3 * MS, at + 3 * MS + took)
+        thread.step(number, at, at + 4 * MS + took)
+        at += 4 * MS + took
+    found = slowest(measure(reader.read(str(store.write()))))
+    assert (found.number, found.module, found.phase, found.phase_ns) == (5, "", "callback Log.step_end", 39 * MS)
 
 
 def test_a_backward_pass_that_no_module_explains_is_named(tmp_path):

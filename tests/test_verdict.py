@@ -19,8 +19,8 @@ def shares(**steady):
 
 
 def found(parts, table, source=StepSource.SCRIPT, steps=20, compile_ns=0, before_ns=0, run_ns=100 * SECOND, **more):
-    places = verdict.Places(more.pop("within", {}), more.pop("few", {}), more.pop("outside", 0.0))
-    return verdict.finding(parts, places, table, source, steps, compile_ns, before_ns, run_ns, **more)
+    places = (more.pop("within", {}), more.pop("few", {}), more.pop("outside", 0.0), more.pop("causes", {}))
+    return verdict.finding(parts, verdict.Places(*places), table, source, steps, compile_ns, before_ns, run_ns, **more)
 
 
 @pytest.mark.parametrize(

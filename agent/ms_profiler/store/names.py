@@ -12,6 +12,9 @@ TENSORS_PEAK: Final = "memory of tensors, highest"
 DEVICE_TENSORS: Final = "memory of tensors on {}, {}"
 #: prefix of the name of a span of Python's garbage collection; the generation follows
 COLLECTION: Final = "garbage collection, generation"
+#: prefix of the name of a span of a method of the script's callback, which a loop of the framework calls; the class and
+#: the method follow
+CALLBACK: Final = "callback "
 #: span of a wait for a queued collective
 COMMUNICATION_WAIT: Final = "wait for communication"
 #: prefix of the name of a span in which a rank waits for a queued message; `Send@GROUP` or `Receive@GROUP` follows

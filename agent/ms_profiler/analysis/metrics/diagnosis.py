@@ -84,7 +84,7 @@ class Diagnosis:
         packets: figures of small exchanges; None if unknown.
         links: the slow links between ranks.
         waits: the time that the stepping thread waited for each data operation in the same steps, from `dataset.waits`.
-        modules: the time of each module, from `module_waits.within` for `moments`.
+        modules: part of a step -> the module or callback that takes most of its time, from `module_waits.within`.
         copied: the copies that a device ran while nothing else ran on it, in the same steps; None without any.
         strains: the causes of slow steps that lie in the machine.
         whole: whether the whole run counts as one step, which then includes imports and set-up.

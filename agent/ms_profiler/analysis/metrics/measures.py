@@ -185,7 +185,7 @@ class Measures:
         first = int(_least(self.recording.processes["first_ns"]))
         return verdict.finding(
             self.diagnosis.shares,
-            verdict.Places.of(self.diagnosis.moments),
+            verdict.Places.of(self.diagnosis.moments, self.diagnosis.modules),
             self.shares,
             self.steps.source,
             self.steps.recorded.height,

@@ -1,4 +1,4 @@
-"""Find the module whose own code, such as a sleep or a loop, causes most of the blocked time or of the host's time."""
+"""Find the module or callback whose own code causes most of the blocked time or of the time of other host code."""
 
 from typing import Final
 
@@ -8,17 +8,20 @@ from ms_profiler.analysis.metrics import bounds, intervals
 from ms_profiler.analysis.metrics.phases import innermost
 from ms_profiler.analysis.metrics.steps import Steps
 from ms_profiler.store.format import Category
+from ms_profiler.store.names import CALLBACK
 
-#: parts of a step for which a module's own code may be the cause
+#: parts of a step for which the own code of a module or callback may be the cause
 PARTS: Final = (bounds.BLOCKED, bounds.HOST)
-#: a module is named if its own code, without inner modules, takes more than this share of the part's time
+#: a module or callback is named if its own code, without inner modules, takes more than this share of the part's time
 MOST: Final = 0.5
-#: a module is named for a part only if the part takes at least this share of the steps
+#: a module or callback is named for a part only if the part takes at least this share of the steps
 LEAST: Final = 0.05
 
 
 def within(moments: pl.DataFrame, spans: pl.DataFrame, names: pl.Series, steps: Steps) -> dict[str, str]:
-    """Return part of a step -> the module whose own code takes most of the time of this part.
+    """Return part of a step -> the module or callback whose own code takes most of the time of this part.
+
+    The name of a callback begins with `CALLBACK`.
 
     The result covers only those of `PARTS` that take at least the share `LEAST` of the steps.
 
@@ -34,11 +37,8 @@ def within(moments: pl.DataFrame, spans: pl.DataFrame, names: pl.Series, steps: 
     large = times.with_columns(share=share).filter(pl.col("part").is_in(PARTS), pl.col("share") >= LEAST)["part"]
     if large.is_empty():
         return {}
-    own = spans.filter(
-        pl.col("process") == steps.process,
-        pl.col("thread") == steps.thread,
-        pl.col("category") == int(Category.MODULE),
-    )
+    own = _own(spans, steps)
+    own = own.filter((pl.col("category") == int(Category.MODULE)) | pl.col("name").is_in(_callbacks(names)))
     if own.is_empty():
         return {}
     inner = innermost(own, "name").with_columns(label=pl.col("name").cast(pl.Int64))
@@ -51,3 +51,27 @@ def within(moments: pl.DataFrame, spans: pl.DataFrame, names: pl.Series, steps: 
     most = sums.filter(pl.col("module") > 0, pl.col("length") > MOST * pl.col("whole"))
     kinds = {code: part for part, code in parts.items()}
     return {kinds[part]: names[module] for part, module in most.select("part", "module").iter_rows()}
+
+
+def callbacks(spans: pl.DataFrame, names: pl.Series, steps: Steps) -> pl.DataFrame:
+    """Return the time of each callback of the script in each step: `step` (row of `steps.table`), `name`, `time`.
+
+    Args:
+        spans: spans of these steps, with the columns of `tables.SPANS`.
+        names: the names of the recording.
+        steps: the steps in use.
+    """
+    own = _own(spans, steps)
+    inner = innermost(own.filter(pl.col("name").is_in(_callbacks(names))), "name")
+    step = intervals.locate(inner["start_ns"], steps.table)
+    length = (inner["end_ns"] - inner["start_ns"]).alias("time")
+    return pl.DataFrame([step.alias("step"), names.gather(inner["name"]).alias("name"), length]).drop_nulls("step")
+
+
+def _callbacks(names: pl.Series) -> pl.Series:
+    """Return the rows of the names of callbacks, for `is_in`."""
+    return names.str.starts_with(CALLBACK).arg_true().implode()
+
+
+def _own(spans: pl.DataFrame, steps: Steps) -> pl.DataFrame:
+    return spans.filter(pl.col("process") == steps.process, pl.col("thread") == steps.thread)

@@ -1,4 +1,4 @@
-"""Find what took the extra time of the slowest step: a module, kernels of earlier steps, or a phase."""
+"""Find what took the extra time of the slowest step: a module, kernels of earlier steps, a callback, or a phase."""
 
 from dataclasses import dataclass
 from typing import Final
@@ -29,7 +29,8 @@ class Slow:
         earlier: numbers of the first and the last earlier step whose kernels ran in this step, if these kernels explain
             the extra time; None otherwise.
         earlier_ns: time for which these kernels ran in this step.
-        phase: phase that explains the extra time; empty if no phase does, or if a module or earlier steps explain it.
+        phase: phase, or callback of the script, that explains the extra time; empty if no phase does, or if a module or
+            earlier steps explain it.
         phase_ns: extra time of the phase, compared with the median step.
     """
 
@@ -43,7 +44,9 @@ class Slow:
     phase_ns: int = 0
 
 
-def slowest(found: Ownership, steady: pl.DataFrame, cut: pl.DataFrame, numbers: pl.Series) -> Slow | None:
+def slowest(
+    found: Ownership, steady: pl.DataFrame, cut: pl.DataFrame, numbers: pl.Series, callbacks: pl.DataFrame
+) -> Slow | None:
     """Return the cause of the slowest step; None if no step took much longer than usual.
 
     Args:
@@ -51,6 +54,7 @@ def slowest(found: Ownership, steady: pl.DataFrame, cut: pl.DataFrame, numbers: 
         steady: steps that are compared, with `row`.
         cut: the steps cut into phases, from `phases.pieces`.
         numbers: the numbers of all steps in use.
+        callbacks: the time of each callback of the script in each step: `step` (row), `name`, `time`.
     """
     table = steady.filter(pl.col("row").is_in(found.sums["step"].unique().implode()))
     if table.height < LEAST:
@@ -71,6 +75,9 @@ def slowest(found: Ownership, steady: pl.DataFrame, cut: pl.DataFrame, numbers: 
         if ran >= EXPLAINS * longer:
             rows = before["step"].sort()
             return Slow(number, longer_ns, earlier=(numbers[rows[0]], numbers[rows[-1]]), earlier_ns=ran)
+    callback, excess = _most(callbacks, table, slow["row"])
+    if excess >= EXPLAINS * longer:
+        return Slow(number, longer_ns, phase=callback, phase_ns=round(excess))
     times = phases.by_step(cut).select("step", name="phase", time="duration_ns")
     phase, excess = _most(times, table, slow["row"])
     if excess >= EXPLAINS * longer:

@@ -10,6 +10,7 @@ from ms_profiler.analysis.metrics.kernels import shortened
 from ms_profiler.analysis.metrics.phases import COMPUTING, NAMES, OTHER
 from ms_profiler.analysis.model import tables
 from ms_profiler.store.format import Category, StepSource
+from ms_profiler.store.names import CALLBACK
 from ms_profiler.store.run_info import RunInfo
 
 #: compiling is the biggest finding if it takes at least this part of the run
@@ -85,16 +86,23 @@ class Places:
         few: part of the steps -> number of steps with nearly all of its time, and number of all steps; only for parts
             that lie in few steps.
         outside: the share of computing outside of all phases, from the function `outside`.
+        causes: part of the steps -> the module or callback that takes most of its time, from `module_waits.within`.
     """
 
     within: Mapping[str, str]
     few: Mapping[str, tuple[int, int]]
     outside: float
+    causes: Mapping[str, str]
 
     @classmethod
-    def of(cls, moments: pl.DataFrame) -> "Places":
-        """Find the places in the pieces of the steps with their parts, from `bounds.parts`."""
-        return cls(within(moments), few(moments), outside(moments))
+    def of(cls, moments: pl.DataFrame, causes: Mapping[str, str]) -> "Places":
+        """Find the places of parts.
+
+        Args:
+            moments: the pieces of the steps with their parts, from `bounds.parts`.
+            causes: see the attribute.
+        """
+        return cls(within(moments), few(moments), outside(moments), causes)
 
 
 def finding(
@@ -153,8 +161,9 @@ def finding(
     part, share = max(waits[0], host, key=lambda item: item[1]) if waits else ranked[0]
     texts = _WAITS | _REST | ({} if device else {bounds.SYNC: _READS_OF_HOST})
     if part in texts:
-        place = places.within.get(part, OTHER)
+        place, cause = places.within.get(part, OTHER), places.causes.get(part, "")
         where = f", most of it in {place}" if place not in (OTHER, part) else ""
+        where = f", most of it in {cause}" if cause.startswith(CALLBACK) else where
         if part in places.few and not whole:
             unit, where = "steps' time", f"{where}{in_few(places.few, part)}"
         return Finding(part, share, f"{_percent(share)} of the {unit} {texts[part]}{where}.")

@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING
 
 from ms_profiler.job.frameworks import base
 from ms_profiler.job.frameworks.mindspore import (
+    callbacks,
     checkpoint,
     communication,
     data,
@@ -36,6 +37,7 @@ class MindSpore(base.Plugin):
         concerns = (
             kernels,
             loops,
+            callbacks,
             modules,
             optimizers,
             graph,
