@@ -143,6 +143,22 @@ def test_shapes_give_the_modules_of_backward_kernels(job):
     assert len(events) == found["bound_by_order"] and all("module" in arguments for arguments in events)
 
 
+def test_additions_belong_to_the_cells_that_add(job):
+    bare = job(PROGRAMS / "residual_mindspore.py", profile=False)
+    run = job(PROGRAMS / "residual_mindspore.py", options={"overhead_budget": 0}, env={"MS_PROFILER_RAISE": "1"})
+    assert (run.code, run.out) == (0, bare.out), run.err
+    details = [row for row in rows(run.result, "kernel_details") if row["Step ID"] not in ("", "0")]
+    net = "TrainOneStepCell.network._backbone"
+    additions = Counter(row["Module"] for row in details if row["Type"] == "AddExt")
+    assert additions == {net: 11, f"{net}.first": 11, f"{net}.second": 11}
+    products = [row for row in rows(run.result, "kernel_details") if row["Type"] == "MatMul"]
+    exact = Counter(row["Module"] for row in products if row["Module Binding"] == "exact")
+    # 12 steps and 12 evaluations
+    assert exact == (layers := {f"{net}.{path}": 24 for path in ("first.fc", "second.fc", "side", "head")})
+    # each layer has a weight and a bias
+    assert Counter(row["Module"] for row in rows(run.result, "kernel_details") if row["Type"] == "SGD") == layers
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("mode", MODES)
 @pytest.mark.parametrize("kind", ["resnet", "transformer"])

@@ -39,6 +39,8 @@ OPTIMIZER_CYCLE, TRAIN_CELL = StepSource.OPTIMIZER_CYCLE, StepSource.TRAIN_CELL
 TABLE = "_cells"
 #: name of the attribute of a cell that holds its parameters
 PARAMETERS = "_params"
+#: name of the attribute of a training cell of MindSpore that holds its network
+INNER = "network"
 #: The modules outside of MindSpore that define base classes of its parameters. A class from elsewhere is the script's.
 _MADE_BY = ("abc", "builtins", "pybind11_builtins")
 #: MindSpore puts a cell of its own around a cell that is recomputed in the backward pass, and one around the method of
@@ -242,6 +244,9 @@ class Modules:
                 around = base.begin(self.host.recorder, name, FORWARD)
         token = base.begin(self.host.recorder, *span)
         number = None if looking.tape is None else looking.tape.cell_began()
+        if role == TRAINS and looking.tape is not None and not trained:
+            # MindSpore's training cell calls its network before it asks for gradients, so the forward pass begins here
+            looking.tape.began(trees.held(cell, INNER, TABLE))
         return key, role, trained, around, token, span, number
 
     def ended(self, call: Call, result: Any, reason: BaseException | None) -> None:
@@ -249,6 +254,8 @@ class Modules:
         key, role, trained, around, token, span, number = call
         if looking.tape is not None:
             looking.tape.cell_ended(key, self._paths.get(span, ""), number)
+            if role == TRAINS and not trained:
+                looking.tape.forget()
         training.value = trained
         flags = NO_GRADIENTS if role == NETWORK and not trained else 0
         raised = 0 if reason is None else base.flags_of(reason)

@@ -28,6 +28,9 @@ GRADIENTS = "mindspore.ops.composite.base"
 FORWARDS = ("_pynative_func_grad_forward", "_pynative_forward_run")
 #: Classes that have `_pynative_forward_run` as a method, in some versions of MindSpore.
 CLASSES = ("GradOperation", "_Grad")
+#: A forward pass that has not ended: token of its span, id of its function (None for a recomputation), value of
+#: `training` before it, and whether autograd's nodes are read after it.
+Call = tuple[int, int | None, bool, bool]
 
 
 def _inner(before: Callable[..., Any], instance: Any, *args: Any, **kwargs: Any) -> Any:
@@ -39,24 +42,25 @@ def targets(host: "Host") -> list[Target]:
     steps, recorder = host.steps, host.recorder
     name, again = recorder.intern("forward"), recorder.intern("recompute forward")
 
-    def before(*args: Any, **_: Any) -> tuple[int, int | None, bool]:
+    def before(*args: Any, **_: Any) -> Call:
         if recompute.running():
             if looking.tape is not None:
                 looking.tape.began(args[0] if args else None)
-            return base.begin(recorder, again, Category.BACKWARD), None, False
+            return base.begin(recorder, again, Category.BACKWARD), None, False, True
         with host.guard("noting the begin of a step"):
             at = recorder.now()
             steps.began(at, forward=True)
             steps.call_began(at)
         trained, modules.training.value = modules.training.value, True
-        if looking.tape is not None and not trained:
+        outermost = looking.tape is not None and (not trained or looking.tape.between_cells)
+        if outermost and not trained:
             looking.tape.began(args[0] if args else None)
-        return base.begin(recorder, name, Category.FORWARD), id(args[0]) if args else 0, trained
+        return base.begin(recorder, name, Category.FORWARD), id(args[0]) if args else 0, trained, outermost
 
-    def after(call: tuple[int, int | None, bool], result: Any, reason: BaseException | None) -> None:
-        token, network, trained = call
+    def after(call: Call, result: Any, reason: BaseException | None) -> None:
+        token, network, trained, outermost = call
         recorder.end(token, 0 if reason is None else base.flags_of(reason))
-        if looking.tape is not None and not trained:
+        if outermost and looking.tape is not None:
             looking.tape.ended(result)
         if network is not None:
             modules.training.value = trained

@@ -55,6 +55,11 @@ class Tape(autograd.Tape):
                 self._probe = mindspore.Parameter(mindspore.Tensor([1.0], mindspore.float32), name="probe")
             self._root, self._open = id(function), True
 
+    @property
+    def between_cells(self) -> bool:
+        """Return whether a forward pass is open, and no cell of it runs now."""
+        return self._open and self._depth == 0
+
     def number(self) -> int | None:
         """Return autograd's number of the newest node; None while gradients are off or no graph is read."""
         if self._open:
