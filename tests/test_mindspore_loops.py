@@ -32,10 +32,11 @@ def test_data_sinking_is_said_and_its_steps_are_sinks(job, bare, where, steps, w
 
 def test_a_slow_callback_is_named(job):
     run = job(PROGRAMS / "callbacks_mindspore.py", env={"MS_PROFILER_RAISE": "1"})
-    assert (run.code, run.out) == (0, "True\n"), run.err
+    assert (run.code, run.out) == (0, "True True\n"), run.err
     called = Counter(event.name for event in events(run.result) if event.name.startswith("callback "))
     # each of the two callbacks runs Quick.step_end, in the second case inside of its own method
-    assert called == {"callback Slow.on_train_step_end": 12, "callback Quick.step_end": 24}
+    steps = {"callback Slow.on_train_step_end": 12, "callback Quick.step_end": 24}
+    assert called == {**steps, "callback Slow.on_train_epoch_end": 1}
     summary = json.loads((run.result / "summary.json").read_text())
     assert "asleep or blocked, most of it in callback Slow.on_train_step_end" in summary["verdict"]
     (advice,) = [each for each in summary["advice"] if each["cause"] == "host-waits"]

@@ -37,7 +37,7 @@ class Callbacks:
 
     def __init__(self, host: "Host") -> None:
         self.host = host
-        #: (class, name of a method) -> [the script's method, number of loops that need the wrapped method]
+        #: (class, name of a method) -> [the script's method, the wrapped one, number of loops that need it]
         self._wrapped: dict[tuple[type, str], list[Any]] = {}
         #: id of a manager of callbacks whose loop runs -> what was wrapped for it
         self._loops: dict[int, list[tuple[type, str]]] = {}
@@ -47,23 +47,26 @@ class Callbacks:
         found = self._loops[id(manager)] = list(_methods(trees.attributes(manager).get("_callbacks")))
         for key in found:
             if key in self._wrapped:
-                self._wrapped[key][1] += 1
+                self._wrapped[key][2] += 1
                 continue
             kind, name = key
             original = trees.members(kind)[name]
-            self._wrapped[key] = [original, 1]
-            label = f"{CALLBACK}{trees.name(kind)}.{name}"
+            wrapped = base.recorded(self.host, f"{CALLBACK}{trees.name(kind)}.{name}", Category.OTHER)(original)
+            self._wrapped[key] = [original, wrapped, 1]
             # the script's metaclass may define __setattr__, which must not run here
-            type.__setattr__(kind, name, base.recorded(self.host, label, Category.OTHER)(original))
+            type.__setattr__(kind, name, wrapped)
 
     def ended(self, manager: Any, result: Any, reason: BaseException | None) -> None:
         """Restore the methods that were wrapped for a manager, because its loop ends."""
         for key in self._loops.pop(id(manager), []):
             known = self._wrapped[key]
-            known[1] -= 1
-            if not known[1]:
-                kind, name = key
-                type.__setattr__(kind, name, self._wrapped.pop(key)[0])
+            known[2] -= 1
+            if known[2]:
+                continue
+            original, wrapped, _ = self._wrapped.pop(key)
+            kind, name = key
+            if trees.members(kind).get(name) is wrapped:  # the script may have replaced the method in the loop
+                type.__setattr__(kind, name, original)
 
 
 def _methods(callbacks: Any) -> Iterator[tuple[type, str]]:
@@ -72,8 +75,8 @@ def _methods(callbacks: Any) -> Iterator[tuple[type, str]]:
         return
     kinds = {kind: None for callback in list.__iter__(callbacks) for kind in trees.mro(type(callback))}
     for kind in kinds:
-        if kind.__module__.partition(".")[0] not in _NOT_THE_SCRIPTS:
-            own = trees.members(kind)
+        own = trees.members(kind)
+        if str(own.get("__module__")).partition(".")[0] not in _NOT_THE_SCRIPTS:
             yield from ((kind, name) for name in METHODS if type(own.get(name)) is FunctionType)
 
 
