@@ -22,7 +22,7 @@ pytestmark = pytest.mark.skipif(importlib.util.find_spec("mindspore") is None, r
 
 PROGRAM = PROGRAMS / "counters_job.py"
 SCHEMA = ROOT / "agent" / "ms_profiler" / "analysis" / "report" / "summary.schema.json"
-COUNTED = {"profiler_level": "Level1", "l2_cache": True, "sys_io": True, "host_sys": ["cpu", "mem"], "max_disk": "1GB"}
+COUNTED = {"profiler_level": "Level1", "l2_cache": True, "sys_io": True, "host_sys": ["cpu", "mem"], "max_disk": "600MB"}
 
 
 @pytest.fixture
@@ -59,7 +59,7 @@ def folders(result):
 
 
 CALLS = [
-    "aclprofSetConfig 1 375MB 0",
+    "aclprofSetConfig 1 225MB 0",
     "aclprofSetConfig 5 100 0",
     "aclprofSetConfig 8 cpu,mem 0",
     "aclprofCreateConfig 5 1 0x37 0",
