@@ -80,8 +80,9 @@ class TestRefusal:
         recorder.open(str(folder), first_slots=64, limit=most)  # other tests' strings take a megabyte of it
         name = recorder.intern("step")
         recorded = [recorder.record(STEP, 1, 0, name, number, number + 1, number) for number in range(count)]
-        kept = sum(recorded)
-        assert recorded == [True] * kept + [False] * (count - kept) and kept > 10_000
+        first = recorded.index(False)
+        # while a record is refused, another thread may just be making one more segment, at most a sixteenth of the limit
+        assert first > 10_000 and sum(recorded[first:]) <= most // 16 // 32
         for number in range(3000):
             recorder.intern(f"some text {number}")
         assert finish(recorder, folder).bytes <= most
