@@ -81,7 +81,7 @@ class TestRefusal:
         name = recorder.intern("step")
         recorded = [recorder.record(STEP, 1, 0, name, number, number + 1, number) for number in range(count)]
         first = recorded.index(False)
-        # while a record is refused, another thread may just be making one more segment, at most a sixteenth of the limit
+        # while a record is refused, another thread may be making one more segment: at most a sixteenth of the limit
         assert first > 10_000 and sum(recorded[first:]) <= most // 16 // 32
         for number in range(3000):
             recorder.intern(f"some text {number}")
