@@ -46,7 +46,7 @@ BLOCK, BLOCKS, LOOK, LOOKS = 128, 32, 120_000, 0.25
 #: After the length of steps has changed, LENT stretches are short, (steps so far) / SHORT steps, so that the records
 #: soon show what has changed. They are short even if the loan is spent, but then only LEAST steps of each are sampled.
 #: To notice another change takes six blocks of steps (`job/levels.py`).
-LENT, SHORT = 8, 64
+LENT, SHORT = 6, 64
 #: The part of recording's share of the time that bursts may take: CALM usually, REPAYING after recording has taken more
 #: than its share, ALERT after the length of steps has changed.
 CALM, REPAYING, ALERT = 0.7, 0.4, 2.0

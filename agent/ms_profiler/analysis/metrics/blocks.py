@@ -20,6 +20,11 @@ def medians(values: list[Any], size: int) -> list[float]:
     return [statistics.median(values[at : at + size]) for at in range(0, len(values) - size + 1, size)]
 
 
+def quartiles(values: list[Any], size: int) -> list[float]:
+    """Return the lower quartile of each complete block of `size` values. It hardly depends on what else runs."""
+    return [sorted(values[at : at + size])[size // 4] for at in range(0, len(values) - size + 1, size)]
+
+
 def misfit(values: list[float]) -> float:
     """Return the sum of the absolute deviations from the median."""
     middle = statistics.median(values)
@@ -33,7 +38,9 @@ def jump(values: list[float], before: float, after: float) -> int:
     return min(range(len(passed)), key=passed.__getitem__)
 
 
-def change(values: list[float], size: int, clear: float, least: float) -> tuple[int, float, float, float] | None:
+def change(
+    values: list[float], size: int, clear: float, least: float, fewest: int = LEAST
+) -> tuple[int, float, float, float] | None:
     """Find the index from which on the values of a series differ; None if no change is significant.
 
     The change lies where two constants, one before and one after it, fit the medians of the blocks best (least sum of
@@ -46,9 +53,10 @@ def change(values: list[float], size: int, clear: float, least: float) -> tuple[
         size: the size of a block.
         clear: the smallest significance that is accepted.
         least: the smallest change that is accepted.
+        fewest: the smallest number of blocks.
     """
     found = medians(values, size)
-    if len(found) < LEAST:
+    if len(found) < fewest:
         return None
     block = min(range(SIDE, len(found) - SIDE + 1), key=lambda at: misfit(found[:at]) + misfit(found[at:]))
     before, after = statistics.median(found[:block]), statistics.median(found[block:])

@@ -36,8 +36,11 @@ WORTH: Final = 0.2
 USUAL: Final = 0.9
 #: number of the job's first steps that are not examined, because they differ from the others
 SETTLED: Final = 64
-#: number of unsampled steps on either side whose lengths must show the change
+#: smallest number of groups
+GROUPS: Final = 12
+#: number of unsampled steps on either side whose lengths must show the change, and number of them in a block
 NEAR: Final = 512
+BLOCK: Final = 32
 #: The lengths show a change of at least `SHOWN * spread`. It is between `AGREES` times the change of the modules' own
 #: time. The upper factor is large: not all of the work that a module causes is known to be its work.
 SHOWN: Final = 1.5
@@ -88,7 +91,7 @@ def shift(same: pl.DataFrame, steps: Steps, found: Ownership | None) -> dict[str
     first, last = (int(same["start_ns"].search_sorted(at)) for at in (bounds[0][-1], bounds[1][0]))
     logs = same["duration_ns"].clip(1).cast(pl.Float64).log()
     before, after = logs[max(first - NEAR, 0) : first], logs[last : last + NEAR]
-    sides = [blocks.medians(side.to_list(), GROUP) for side in (before, after)]
+    sides = [blocks.quartiles(side.to_list(), BLOCK) for side in (before, after)]
     if min(map(len, sides)) < blocks.SIDE:
         return None
     level, later = map(statistics.median, sides)
@@ -98,7 +101,7 @@ def shift(same: pl.DataFrame, steps: Steps, found: Ownership | None) -> dict[str
     agrees = AGREES[0] <= seen / change <= AGREES[1]
     if abs(change) < LEAST or not agrees or abs(later - level) < SHOWN * spread:
         return None
-    row = first + blocks.jump(logs[first:last].to_list(), level, later)
+    row = first + BLOCK * blocks.jump(blocks.quartiles(logs[first:last].to_list(), BLOCK), level, later)
     return {
         "step": int(same["number"][min(row, same.height - 1)]),
         "before_ms": milliseconds(math.exp(level)),
@@ -142,7 +145,7 @@ def _moved(sampled: pl.DataFrame, found: Ownership) -> list[_Moved]:
     relative = relative.filter(varies >= math.log(FACTOR))
     moved = []
     for (owner,), table in relative.group_by("owner", maintain_order=True):
-        changed = blocks.change(table["own"].to_list(), 1, CLEAR, math.log(FACTOR))
+        changed = blocks.change(table["own"].to_list(), 1, CLEAR, math.log(FACTOR), GROUPS)
         if changed is None:
             continue
         at, before, after, _ = changed
