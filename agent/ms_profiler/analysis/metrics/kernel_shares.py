@@ -21,29 +21,21 @@ import polars as pl
 from ms_profiler.analysis.metrics.binding import Bound
 from ms_profiler.analysis.metrics.scopes import Part
 
-#: Kernels with unknown modules. `blind`: whether they were launched in steps that were not sampled; the others were
-#: launched outside of all steps. `in_step`: whether they belong to a step. `part` is null where parts were not recorded
-#: either.
+#: Kernels launched in steps that were not sampled, with unknown modules. `in_step`: whether they belong to a selected
+#: step. `part` is null where parts were not recorded either.
 UNSEEN: Final = pl.Schema(
-    {
-        "blind": pl.Boolean,
-        "in_step": pl.Boolean,
-        "kernel": pl.UInt32,
-        "part": pl.UInt8,
-        "count": pl.UInt64,
-        "total_ns": pl.Int64,
-    }
+    {"in_step": pl.Boolean, "kernel": pl.UInt32, "part": pl.UInt8, "count": pl.UInt64, "total_ns": pl.Int64}
 )
 _KEYS: Final = ["kernel", "module", "bound", "part", "in_step"]
-_OF_UNSEEN: Final = ["blind", "in_step", "kernel", "part"]
+_OF_UNSEEN: Final = ["in_step", "kernel", "part"]
 _SUMS: Final = ["count", "total_ns"]
 
 
 def sum_up(kernels: pl.DataFrame) -> pl.DataFrame:
-    """Add up kernels with unknown modules: the columns of `UNSEEN`.
+    """Add up the kernels of steps that were not sampled: the columns of `UNSEEN`.
 
     Args:
-        kernels: `blind`, `in_step`, `kernel`, `part` and `duration_ns` of these kernels.
+        kernels: `in_step`, `kernel`, `part` and `duration_ns` of these kernels.
     """
     sums = kernels.group_by(_OF_UNSEEN).agg(pl.len().alias("count"), pl.col("duration_ns").sum().alias("total_ns"))
     return sums.select(UNSEEN.names()).cast(UNSEEN)
@@ -76,17 +68,14 @@ def shared(sums: pl.DataFrame, unseen: pl.DataFrame) -> tuple[pl.DataFrame, int]
     )
     seen = pl.concat([known, without.select(known.columns).cast(known.schema)]).group_by(_KEYS).agg(pl.col(_SUMS).sum())
     seen = seen.filter(pl.col("total_ns") > 0)
-    blind = unseen.filter("blind")
     sampled = seen.filter("in_step").drop("in_step")
     placed = [
-        _among(blind.drop_nulls("part"), sampled, ["kernel", "part"]),
-        _among(blind.filter(pl.col("part").is_null()).drop("part"), sampled, ["kernel"]),
+        _among(unseen.drop_nulls("part"), sampled, ["kernel", "part"]),
+        _among(unseen.filter(pl.col("part").is_null()).drop("part"), sampled, ["kernel"]),
     ]
     among = pl.concat([table.select(known.columns).cast(known.schema) for table in placed])
     estimated = int(among.filter("in_step", pl.col("module").is_not_null())["total_ns"].sum())
-    outside = without.filter(~pl.col("blind")).with_columns(-pl.col("count"), -pl.col("total_ns"))
-    outside = outside.select(known.columns).cast(known.schema)
-    return pl.concat([seen.select(known.columns), among, outside]).group_by(_KEYS).agg(pl.col(_SUMS).sum()), estimated
+    return pl.concat([seen.select(known.columns), among]).group_by(_KEYS).agg(pl.col(_SUMS).sum()), estimated
 
 
 def _among(unseen: pl.DataFrame, seen: pl.DataFrame, keys: list[str]) -> pl.DataFrame:

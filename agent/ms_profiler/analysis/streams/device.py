@@ -141,10 +141,7 @@ class _Blind:
         Outside of the detailed steps, only the outermost modules stay in memory. They do not tell a task's module.
 
         Args:
-            tasks: `launch_ns`, `module`, `bound`, `part`, `step` (null outside of all steps) and other columns.
-
-        Returns:
-            The tasks; and those with unknown modules, with `blind`: whether they were launched in a step of `steps`.
+            tasks: `launch_ns`, `module`, `bound`, `part` and other columns.
         """
         place = intervals.locate(tasks["launch_ns"], self.steps)
         blind = place.is_not_null() & (tasks["part"] != int(Part.OPTIMIZER))
@@ -154,8 +151,7 @@ class _Blind:
         )
         parts = self.steps["parts"].gather(place).fill_null(True)
         unseen = cleared.with_columns(part=pl.when(parts | (pl.col("part") != int(Part.UNKNOWN))).then("part"))
-        outside = pl.col("step").is_null() & (pl.col("bound") == int(Bound.NOTHING)) & (self.steps.height > 0)
-        return cleared, unseen.with_columns(blind=blind).filter(pl.col("blind") | outside)
+        return cleared, unseen.filter(blind)
 
 
 class _Choice:
@@ -217,13 +213,9 @@ class _Taken:
         steps = self.time.owners(part)
         own, detailed = self.choice.rows(steps), self._details(part)
         tasks = pl.concat([part, bound], how="horizontal")
-        tasks = tasks.with_columns(steps, duration_ns=pl.col("end_ns") - pl.col("start_ns"))
-        placed, unseen = self.blind.forget(tasks)
-        self.time.take(placed)
-        placed, unseen = (
-            table.with_columns(rows := self.choice.rows(table["step"]), in_step=rows.is_not_null())
-            for table in (placed, unseen)
-        )
+        duration = pl.col("end_ns") - pl.col("start_ns")
+        placed, unseen = self.blind.forget(tasks.with_columns(own, duration_ns=duration, in_step=own.is_not_null()))
+        self.time.take(placed.with_columns(steps))
         self.bound.append(bound.filter(detailed))
         self.owned.append(own.filter(detailed))
         waited = self._chosen(self._waited(placed))

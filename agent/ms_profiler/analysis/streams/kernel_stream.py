@@ -76,8 +76,8 @@ class Stream:
         names: table of kernel names, with the columns of `tables.KERNEL_NAMES`.
         sums: the times of all kernels by name and module, from `metrics.kernels.sum_up`. A kernel belongs to a step
             (`in_step`) if a recorded step queued it, or, for a device's tasks, launched it.
-        unseen: those of `sums` whose modules were not recorded, because `overhead_budget` left out their steps, or
-            because they were launched outside of all steps, from `metrics.kernel_shares.sum_up`.
+        unseen: those of `sums` whose modules were not recorded, because `overhead_budget` left out their steps, from
+            `metrics.kernel_shares.sum_up`.
         sums_by_place: `count` and `total_ns` by `kernel`, `module`, `part`, `in_step` and `place`
             (`metrics.sampling.places`); None for a device's tasks, or without kernels.
         detailed: numbers of the steps whose kernels `table` holds; None for all.
