@@ -207,36 +207,27 @@ def test_the_largest_part_comes_first_but_a_leak_that_grows_fast_before_all():
     assert advice_on(**known, growth=fast)[0].cause == "memory-growth"
 
 
+def spiked(table, part, step, length_ns):
+    """Return the times of parts in which one part of one step takes another time."""
+    there = (pl.col("step") == step) & (pl.col("part") == part)
+    return table.with_columns(duration_ns=pl.when(there).then(length_ns).otherwise("duration_ns"))
+
+
 def test_advice_names_the_step_and_the_lane_that_show_it():
-    table = parts(data=0.3).with_columns(
-        pl.when((pl.col("step") == 7) & (pl.col("part") == "data"))
-        .then(50 * MS)
-        .otherwise("duration_ns")
-        .alias("duration_ns")
-    )
+    table = spiked(parts(data=0.3), "data", 7, 50 * MS)
     (found,) = advice_on(parts=table)
     assert (found.step, found.lane) == (107, "MainThread")
 
 
 def test_on_a_busy_machine_single_steps_are_no_cause():
-    table = parts(data=0.01).with_columns(
-        pl.when((pl.col("step") == 4) & (pl.col("part") == "data"))
-        .then(90 * MS)
-        .otherwise("duration_ns")
-        .alias("duration_ns")
-    )
+    table = spiked(parts(data=0.01), "data", 4, 90 * MS)
     assert [item.cause for item in advice_on(parts=table)] == ["input-bound"]
     assert advice_on(parts=table, crowd=Crowd(0.1, 0.2, 0.2)) == []
     assert advice_on(parts=parts(data=0.5), crowd=Crowd(0.1, 0.2, 0.2))[0].cause == "input-bound"
 
 
 def test_a_sleep_in_some_steps_is_a_cause_on_a_busy_machine_and_its_callback_is_named():
-    table = parts(blocked=0.01).with_columns(
-        pl.when((pl.col("step") == 4) & (pl.col("part") == "blocked"))
-        .then(90 * MS)
-        .otherwise("duration_ns")
-        .alias("duration_ns")
-    )
+    table = spiked(parts(blocked=0.01), "blocked", 4, 90 * MS)
     busy = Crowd(0.1, 0.2, 0.2)
     assert [item.cause for item in advice_on(parts=table, crowd=busy)] == ["host-waits"]
     (found,) = advice_on(parts=table, crowd=busy, modules={"blocked": "callback Log.step_end"})

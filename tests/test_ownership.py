@@ -180,34 +180,24 @@ def test_a_step_that_waits_for_data_says_so(tmp_path):
     assert (found.number, found.module, found.phase, found.phase_ns) == (5, "", "data", 39 * MS)
 
 
-def test_a_step_in_which_a_callback_takes_longer_says_so(tmp_path):
+@pytest.mark.parametrize(
+    ("title", "category", "usual"),
+    [("callback Log.step_end", Category.OTHER, 1), ("backward", Category.BACKWARD, 4)],
+)
+def test_a_callback_or_a_backward_pass_that_takes_longer_is_named_if_no_module_explains_it(
+    tmp_path, title, category, usual
+):
+    """It takes 40 ms in step 5, where the module takes as long as always."""
     store = StoreBuilder(tmp_path, framework=TORCH)
     thread, at = store.process().thread(), 50 * MS
     for number in range(8):
-        took = 40 * MS if number == 5 else MS
-        thread.span("Net", Category.MODULE, at, at + 3 * MS)
-        thread.span("callback Log.step_end", Category.OTHER, at + 3 * MS, at + 3 * MS + took)
-        thread.step(number, at, at + 4 * MS + took)
-        at += 4 * MS + took
+        begin, length = at + 3 * MS, (40 if number == 5 else usual) * MS
+        thread.span("Net", Category.MODULE, at, begin)
+        thread.span(title, category, begin, begin + length)
+        thread.step(number, at, begin + length)
+        at = begin + length
     found = slowest(measure(reader.read(str(store.write()))))
-    assert (found.number, found.module, found.phase, found.phase_ns) == (5, "", "callback Log.step_end", 39 * MS)
-
-
-def test_a_backward_pass_that_no_module_explains_is_named(tmp_path):
-    """The backward pass of step 5 takes longer, although no single module explains it.
-
-    The module takes as long as always.
-    """
-    store = StoreBuilder(tmp_path, framework=TORCH)
-    thread, at = store.process().thread(), 50 * MS
-    for number in range(8):
-        length = 40 * MS if number == 5 else 4 * MS
-        thread.span("Net", Category.MODULE, at, at + 3 * MS)
-        thread.span("backward", Category.BACKWARD, at + 3 * MS, at + 3 * MS + length)
-        thread.step(number, at, at + 3 * MS + length)
-        at += 3 * MS + length
-    found = slowest(measure(reader.read(str(store.write()))))
-    assert (found.number, found.module, found.phase, found.phase_ns) == (5, "", "backward", 36 * MS)
+    assert (found.number, found.module, found.phase, found.phase_ns) == (5, "", title, (40 - usual) * MS)
 
 
 def test_the_slowest_step_is_named_with_the_part_that_grew(tmp_path):

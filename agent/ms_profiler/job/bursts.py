@@ -238,8 +238,7 @@ class Bursts:
         """
         credit = self._credit(now)
         lent, self._lent = self._lent > 0, max(self._lent - 1, 0)
-        usual = max(LEAST, min(MOST, int(4 * self._fixed / self.cost)))
-        burst = LEAST if lent and not credit else usual
+        burst = LEAST if lent and not credit else max(LEAST, min(MOST, int(4 * self._fixed / self.cost)))
         rate = CALM if self._balance >= 0 else REPAYING
         if self._alert and (self._balance > 0 or lent):
             rate, self._alert = ALERT, self._alert - 1
@@ -249,8 +248,7 @@ class Bursts:
         if self.inverse:
             burst, length = LEAST, self._probe
         # Limit the length: after one noisy measurement, a stretch could last until the end of the run.
-        part = count // PART if credit else count
-        most = max(PROBE, part)
+        most = max(PROBE, count // PART if credit else count)
         if lent:
             length = min(length, max(PROBE, count // SHORT, 2 * burst))
         elif self.rare and LIMITED and count // RARE > length:

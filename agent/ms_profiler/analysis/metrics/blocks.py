@@ -20,9 +20,14 @@ def medians(values: list[Any], size: int) -> list[float]:
     return [statistics.median(values[at : at + size]) for at in range(0, len(values) - size + 1, size)]
 
 
+def quartile(values: list[Any]) -> Any:
+    """Return the lower quartile of values. For lengths of steps, it hardly depends on what else runs."""
+    return sorted(values)[len(values) // 4]
+
+
 def quartiles(values: list[Any], size: int) -> list[float]:
-    """Return the lower quartile of each complete block of `size` values. It hardly depends on what else runs."""
-    return [sorted(values[at : at + size])[size // 4] for at in range(0, len(values) - size + 1, size)]
+    """Return the lower quartile of each complete block of `size` values."""
+    return [quartile(values[at : at + size]) for at in range(0, len(values) - size + 1, size)]
 
 
 def misfit(values: list[float]) -> float:

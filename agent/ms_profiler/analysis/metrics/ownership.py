@@ -143,7 +143,7 @@ def heaviest(
     used: Steps,
     stream: Stream,
     least: float,
-    optimizes: bool = False,
+    optimizes: bool,
 ) -> str:
     """Return text about the module with most self time and its largest operator; empty if no module takes much.
 

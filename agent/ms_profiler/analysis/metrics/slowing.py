@@ -4,7 +4,7 @@ import itertools
 import math
 from typing import Any, Final
 
-from ms_profiler.analysis.metrics import shifts
+from ms_profiler.analysis.metrics import blocks, shifts
 from ms_profiler.analysis.metrics.ownership import Ownership
 from ms_profiler.analysis.metrics.steps import Steps, milliseconds
 
@@ -34,8 +34,8 @@ def slowing(steps: Steps, found: Ownership | None) -> dict[str, Any] | None:
     if same.height < PARTS * LEAST:
         return None
     bounds = [part * same.height // PARTS for part in range(PARTS + 1)]
-    parts = [sorted(same["duration_ns"][first:last]) for first, last in itertools.pairwise(bounds)]
-    levels = [part[len(part) // 4] for part in parts]
+    lengths = same["duration_ns"].to_list()
+    levels = [blocks.quartile(lengths[first:last]) for first, last in itertools.pairwise(bounds)]
     before, after = levels[0], levels[-1]
     if not before or after < FACTOR * before or _ordered(levels) < ORDERED:
         return None

@@ -8,17 +8,18 @@ from ms_profiler.analysis.report.durations import milliseconds
 def lines(summary: dict[str, Any]) -> list[str]:
     """Return a line about the sudden or the gradual change of the step time in a summary; nothing if there is none."""
     if shift := summary.get("shift"):
-        change = f"{milliseconds(shift['before_ms'])} -> {milliseconds(shift['after_ms'])}"
+        change = _change(shift["before_ms"], shift["after_ms"])
         return [f"From step {shift['step']} on: {change} a step; {_whose(shift)}"]
     if slowing := summary.get("slowing"):
-        change = f"{milliseconds(slowing['from_ms'])} -> {milliseconds(slowing['to_ms'])}"
+        change = _change(slowing["from_ms"], slowing["to_ms"])
         return [f"Steps become longer little by little: {change}; {_whose(slowing)}"]
     return []
 
 
-def _whose(change: dict[str, Any]) -> str:
-    names = [
-        f"{item['module']} {milliseconds(item['before_ms'])} -> {milliseconds(item['after_ms'])}"
-        for item in change["modules"]
-    ]
+def _change(before: float, after: float) -> str:
+    return f"{milliseconds(before)} -> {milliseconds(after)}"
+
+
+def _whose(found: dict[str, Any]) -> str:
+    names = [f"{item['module']} {_change(item['before_ms'], item['after_ms'])}" for item in found["modules"]]
     return ", ".join(names) or "no single module makes up much of it"

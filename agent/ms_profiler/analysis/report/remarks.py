@@ -30,14 +30,14 @@ def listed(summary: dict[str, Any]) -> str:
 
 def outside(summary: dict[str, Any]) -> list[str]:
     """Return a line about the largest part of the run outside of the steps, if it takes longer than the steps."""
-    lines = []
     for process in summary.get("whole_run") or ():
         parts = {part["part"]: part["share"] for part in process["parts"]}
         steps = parts.get("steps", 0.0)
         name = max((part for part in parts if part not in _USUAL), key=parts.__getitem__, default="")
         if steps and name and parts[name] >= max(_MUCH, steps):
-            lines.append(f"Outside of the steps: {name} {parts[name]:.0%} of the run; the steps {steps:.0%}")
-    return [line.replace("%", " %") for line in lines[:1]]
+            shares = f"{name} {parts[name] * 100:.0f} % of the run; the steps {steps * 100:.0f} %"
+            return [f"Outside of the steps: {shares}"]
+    return []
 
 
 def typical(summary: dict[str, Any]) -> str:

@@ -6,6 +6,7 @@ the loop ends.
 """
 
 from collections.abc import Iterator
+from dataclasses import dataclass
 from types import FunctionType
 from typing import TYPE_CHECKING, Any
 
@@ -28,6 +29,21 @@ METHODS = (
 )
 
 
+@dataclass
+class _Wrapped:
+    """A method of a callback that is wrapped.
+
+    Attributes:
+        original: the script's method.
+        wrapper: what stands in its place.
+        loops: number of running loops that need the wrapper.
+    """
+
+    original: Any
+    wrapper: Any
+    loops: int = 1
+
+
 class Callbacks:
     """Wrap the methods of callbacks during loops.
 
@@ -37,36 +53,34 @@ class Callbacks:
 
     def __init__(self, host: "Host") -> None:
         self.host = host
-        #: (class, name of a method) -> [the script's method, the wrapped one, number of loops that need it]
-        self._wrapped: dict[tuple[type, str], list[Any]] = {}
+        #: (class, name of a method) -> the wrapped method
+        self._wrapped: dict[tuple[type, str], _Wrapped] = {}
         #: id of a manager of callbacks whose loop runs -> what was wrapped for it
         self._loops: dict[int, list[tuple[type, str]]] = {}
 
     def began(self, manager: Any) -> None:
         """Wrap the methods of the callbacks in a manager, because its loop begins."""
         found = self._loops[id(manager)] = list(_methods(trees.attributes(manager).get("_callbacks")))
-        for key in found:
-            if key in self._wrapped:
-                self._wrapped[key][2] += 1
+        for kind, name in found:
+            if (kind, name) in self._wrapped:
+                self._wrapped[kind, name].loops += 1
                 continue
-            kind, name = key
             original = trees.members(kind)[name]
-            wrapped = base.recorded(self.host, f"{CALLBACK}{trees.name(kind)}.{name}", Category.OTHER)(original)
-            self._wrapped[key] = [original, wrapped, 1]
+            wrapper = base.recorded(self.host, f"{CALLBACK}{trees.name(kind)}.{name}", Category.OTHER)(original)
+            self._wrapped[kind, name] = _Wrapped(original, wrapper)
             # the script's metaclass may define __setattr__, which must not run here
-            type.__setattr__(kind, name, wrapped)
+            type.__setattr__(kind, name, wrapper)
 
     def ended(self, manager: Any, result: Any, reason: BaseException | None) -> None:
         """Restore the methods that were wrapped for a manager, because its loop ends."""
-        for key in self._loops.pop(id(manager), []):
-            known = self._wrapped[key]
-            known[2] -= 1
-            if known[2]:
+        for kind, name in self._loops.pop(id(manager), []):
+            known = self._wrapped[kind, name]
+            known.loops -= 1
+            if known.loops:
                 continue
-            original, wrapped, _ = self._wrapped.pop(key)
-            kind, name = key
-            if trees.members(kind).get(name) is wrapped:  # the script may have replaced the method in the loop
-                type.__setattr__(kind, name, original)
+            del self._wrapped[kind, name]
+            if trees.members(kind).get(name) is known.wrapper:  # the script may have replaced the method in the loop
+                type.__setattr__(kind, name, known.original)
 
 
 def _methods(callbacks: Any) -> Iterator[tuple[type, str]]:
