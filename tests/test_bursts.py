@@ -21,7 +21,7 @@ def newest(lengths, count):
     return lengths[-count:]
 
 
-def run(share, cost, steps=20_000, slower_from=None, noise=0.05, slower=2.0, debt=0.0, load=0.0):
+def run(share, cost, steps=20_000, slower_from=None, noise=0.05, slower=2.0, debt=0.0, load=0.0, lasting=0):
     """Simulate a job whose sampled steps cost more than others.
 
     Args:
@@ -33,15 +33,18 @@ def run(share, cost, steps=20_000, slower_from=None, noise=0.05, slower=2.0, deb
         slower: the factor by which later steps are slower.
         debt: time that recording has taken beyond its share before, in ns.
         load: the part of the steps in which the job loses its processor for up to six steps' time.
+        lasting: number of steps after which the speed of the machine changes, again and again; 0 for never.
 
     Returns:
         (stretch, whether it was sampled) of each step, and the true share of the cost in the job's time.
     """
-    chance, now, paid = random.Random(7), 0, 0.0
+    chance, now, paid, speed = random.Random(7), 0, 0.0, 1.0
     lengths = []
     bursts, seen = Bursts(share, 0, 0, debt, cost / 3, STEP, partial(newest, lengths)), []
     for count in range(1, steps + 1):
-        length = STEP * chance.gauss(1, noise) * (slower if slower_from and count > slower_from else 1)
+        if lasting and count % lasting == 0:
+            speed = chance.uniform(0.7, 1.4)
+        length = STEP * speed * chance.gauss(1, noise) * (slower if slower_from and count > slower_from else 1)
         sampled = bursts.sampled
         if load and chance.random() < load:
             length += STEP * chance.uniform(0, 6)
@@ -102,12 +105,21 @@ def test_a_small_change_late_in_a_long_stretch_is_sampled(monkeypatch, seed, slo
 @pytest.mark.parametrize("slower", [1.15, 0.85])
 def test_a_change_is_sampled_soon_and_in_a_stretch_of_its_own_although_the_loan_is_spent(monkeypatch, seed, slower):
     monkeypatch.setattr(os, "urandom", lambda count: bytes([seed] * count))
-    seen, _ = run(0.002, 600_000, slower_from=15_000, slower=slower, debt=1e9)
+    seen, _ = run(0.002, 600_000, slower_from=15_000, slower=slower, debt=4e7)
     # three blocks of steps until the change is noticed, and a short stretch
     last = 15_000 + 3 * 16_000 // BLOCKS + 16_000 // SHORT
     sampled = [stretch for stretch, kind in seen[15_000:last] if kind]
     assert len(sampled) >= LEAST
     assert sampled[-1] not in {stretch for stretch, _ in seen[:15_000]}
+
+
+@pytest.mark.parametrize("seed", range(6))
+@pytest.mark.parametrize("lasting", [500, 1500, 3000])
+def test_on_a_machine_whose_speed_changes_all_the_time_the_cost_stays_near_the_budget(monkeypatch, seed, lasting):
+    monkeypatch.setattr(os, "urandom", lambda count: bytes([seed] * count))
+    seen, paid = run(0.002, 600_000, lasting=lasting)
+    assert paid < 0.002 + 0.005
+    assert sum(kind for _, kind in seen[10_000:]) >= LEAST
 
 
 @pytest.mark.parametrize("seed", range(6))
@@ -123,7 +135,7 @@ def test_a_very_small_change_is_sampled_soon_although_other_programs_disturb_the
     assert sampled[-1] not in {stretch for stretch, _ in seen[:15_000]}
 
 
-@pytest.mark.parametrize("debt", [0.0, 1e12])
+@pytest.mark.parametrize("debt", [0.0, 1e8])
 def test_changes_again_and_again_stay_within_the_budget(debt):
     """A series of bursts follows a change, also after the loan is spent, but many changes do not exceed the budget."""
     now, paid, begun, sampled, lengths = 0, 0, [], False, []
@@ -137,7 +149,7 @@ def test_changes_again_and_again_stay_within_the_budget(debt):
         if count >= bursts.next_look:
             bursts.passed(count, now, 70_000)
     assert len([count for count in begun if count >= 1_600]) > LENT
-    assert 0.001 < paid / now < 0.005
+    assert 0.0005 < paid / now < 0.005
 
 
 def test_a_job_within_the_share_leaves_out_ever_fewer_steps():
