@@ -5,7 +5,8 @@ from collections import Counter
 
 import pytest
 from conftest import PROGRAMS
-from events import events
+from events import events, steps
+from ms_profiler.store.format import StepSource
 
 
 @pytest.fixture(scope="module")
@@ -41,3 +42,19 @@ def test_a_slow_callback_is_named(job):
     assert "asleep or blocked, most of it in callback Slow.on_train_step_end" in summary["verdict"]
     (advice,) = [each for each in summary["advice"] if each["cause"] == "host-waits"]
     assert "most of it in the own code of callback Slow.on_train_step_end" in advice["evidence"]
+
+
+@pytest.mark.parametrize(
+    ("kind", "source"),
+    [
+        ("one", StepSource.TRAIN_CELL),
+        ("method", StepSource.TRAIN_CELL),
+        ("two", StepSource.TRAIN_CELL),
+        ("rate", StepSource.OPTIMIZER_CYCLE),
+    ],
+)
+def test_calls_of_a_compiled_function_with_an_optimizer_are_the_steps(job, kind, source):
+    run = job(PROGRAMS / "compiled_training.py", kind, options={"analyse": "off"}, env={"MS_PROFILER_RAISE": "1"})
+    assert run.code == 0, run.err
+    found = [StepSource(step.category) for step in steps(events(run.result))]
+    assert found == [source] * 24

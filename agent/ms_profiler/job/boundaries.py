@@ -18,7 +18,7 @@ WHY = {
     StepSource.SCRIPT: "the script calls step()",
     StepSource.FRAMEWORK_LOOP: "the framework's own loop reports each step",
     StepSource.OPTIMIZER_CYCLE: "each full cycle of optimizer calls ends a step",
-    StepSource.TRAIN_CELL: "each call of the cell that trains, or each full cycle of several such cells, is a step",
+    StepSource.TRAIN_CELL: "each call of the cell or function that trains, or each cycle of several of them, is a step",
     StepSource.EVALUATION_LOOP: "each batch of the framework's own evaluation is a step: nothing is trained",
     StepSource.DATASET: "each batch taken from the dataset begins a step",
     StepSource.NETWORK_CALL: "each outermost call of the network is a step: no optimizer and no dataset reported steps",

@@ -3,6 +3,10 @@
 MindSpore has one executor for cells and one for functions. The method `compile` of an executor looks for a compiled
 graph. If it finds none, it calls `_check_recompile` and compiles the graph. So the span of a compilation begins at the
 call of `_check_recompile` and ends when `compile` ends. If `compile` finds a graph, there is no span.
+
+A compiled function may call an optimizer. Each call of such a function is a step, or one part of the cycle of several
+such functions. Python does not see the call of the optimizer, so the function is recognized while it is compiled:
+MindSpore's parser then requests the method of the optimizer.
 """
 
 import sys
@@ -16,8 +20,9 @@ from typing import TYPE_CHECKING, Any
 from ms_profiler.job.frameworks import base, trees
 from ms_profiler.job.frameworks.base import RAISED, Target, loaded
 from ms_profiler.job.frameworks.mindspore import compiled
+from ms_profiler.job.frameworks.mindspore.modules import optimizer_types, training
 from ms_profiler.job.frameworks.mindspore.recompile import History, Signature, signature
-from ms_profiler.store.format import Category
+from ms_profiler.store.format import Category, StepSource
 
 if TYPE_CHECKING:
     from ms_profiler.job.host import Host
@@ -33,6 +38,7 @@ class Running:
         executor: MindSpore's executor of the function; None for a cell.
         token: token of the compilation's span.
         now: the arguments for which the graph is compiled.
+        trains: whether the graph calls an optimizer.
     """
 
     key: Any
@@ -40,6 +46,7 @@ class Running:
     executor: Any
     token: int
     now: Signature
+    trains: bool = False
 
 
 class _Compiling(threading.local):
@@ -56,6 +63,8 @@ class Compilation:
         self._running = _Compiling()
         self._history = History()
         self._graphs = compiled.Graphs(host)
+        #: functions whose graphs call an optimizer
+        self.training: base.Labels[bool] = base.Labels(lambda function: True)
         #: class -> the object of this class that was compiled last
         self._latest: base.Labels[weakref.ref[Any]] = base.Labels(weakref.ref)
 
@@ -99,6 +108,8 @@ class Compilation:
         if not flags:
             phase = result[0] if isinstance(result, tuple) else result
             owner = running.executor and running.executor.obj
+            if running.trains and running.executor is not None and not issubclass(type(owner), optimizer_types()):
+                self.training.add(_code_owner(running.subject))
             self._graphs.compiled(executor._graph_executor, running.subject, owner, phase)
 
     def checks(self, original: Callable[..., Any]) -> Callable[..., Any]:
@@ -116,6 +127,16 @@ class Compilation:
                 self._starts(obj, executor, (*arguments, *named.values()), full_name)
 
         return base.around(self.host, "noting a compilation", before, after)(original)
+
+    def parses(self, original: Callable[..., Any]) -> Callable[..., Any]:
+        """Return the replacement of `get_parse_method_of_class(obj, ...)`, which the parser calls for each object."""
+
+        def before(obj: Any, *_: Any, **__: Any) -> None:
+            if issubclass(type(obj), optimizer_types()):
+                for running in self._running.waiting[-1:]:
+                    running.trains = True
+
+        return base.around(self.host, "noting a compiled optimizer", before)(original)
 
     def _starts(self, obj: Any, executor: Any, arguments: tuple[Any, ...], full_name: str) -> None:
         subject = obj if executor is None else executor.fn
@@ -211,32 +232,45 @@ def title(subject: Any) -> str:
     return f"{function.__name__} of {title(inner)}"
 
 
-def _run(host: "Host") -> base.Closure:
+def _run(host: "Host", trains: dict[int, bool]) -> base.Closure:
     """Return a decorator for `_JitExecutor.__call__`, which compiles a function if necessary, and runs its graph.
 
     For a cell in graph mode, `Cell.__call__` does both. The module `modules` records its calls.
+
+    Args:
+        host: the session.
+        trains: the keys are the ids of the functions whose graphs call an optimizer.
     """
-    recorder = host.recorder
+    recorder, steps = host.recorder, host.steps
     end, now = recorder.end, recorder.now
     labels: base.Labels[int] = base.Labels(lambda function: recorder.intern(f"jit {title(function)}"))
     known, category = labels.known, int(Category.GRAPH)
 
-    steps = host.steps
-
-    def before(executor: Any, *_: Any, **__: Any) -> tuple[int, int]:
+    def before(executor: Any, *_: Any, **__: Any) -> tuple[int, int, int, bool]:
         function = _code_owner(executor.fn)
         label = known.get(id(function))
         if label is None:
             label = 0
             with host.guard("naming a graph"):
                 label = labels.add(function)
-        steps.call_began(now())
-        return base.begin(recorder, label, category), id(function)
+        begun, updates = now(), id(function) in trains
+        if not updates:
+            steps.call_began(begun)
+        elif not training.value:
+            steps.began(begun)
+        return base.begin(recorder, label, category), id(function), begun, updates
 
-    def after(call: tuple[int, int], result: Any, reason: BaseException | None) -> None:
-        token, function = call
+    def after(call: tuple[int, int, int, bool], result: Any, reason: BaseException | None) -> None:
+        token, function, begun, updates = call
         end(token, 0 if reason is None else base.flags_of(reason))
-        steps.call_ended(function, now())
+        ended = now()
+        if not updates:
+            steps.call_ended(function, ended)
+        # If a cell makes this call, the cell's own hook reports the end of the step.
+        if function in trains and reason is None and not training.value:
+            if not updates:  # this call compiled the function, and so showed that it calls an optimizer
+                steps.began(begun)
+            steps.turn_ended(StepSource.TRAIN_CELL, function, ended)
 
     return base.around(host, "recording a graph", before, after)
 
@@ -245,9 +279,11 @@ def targets(host: "Host") -> list[Target]:
     """Return the functions to wrap: those that compile graphs or run them."""
     compilation = Compilation(host)
     module = loaded("mindspore.graph.api", "mindspore.common.api")
+    parser = loaded("mindspore.graph._parse", "mindspore._extends.parse")
     return [
         Target(module, "_CellGraphExecutor.compile", closure=compilation.cell),
         Target(module, "_JitExecutor.compile", closure=compilation.function),
         Target(module, "_check_recompile", closure=compilation.checks),
-        Target(module, "_JitExecutor.__call__", closure=_run(host)),
+        Target(parser, "get_parse_method_of_class", closure=compilation.parses),
+        Target(module, "_JitExecutor.__call__", closure=_run(host, compilation.training.known)),
     ]
