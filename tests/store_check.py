@@ -168,7 +168,8 @@ def _read_events(name, content, store, killed):
     for number, (start, end, arg, identity, kind, category, flags, extra) in _slots(name, content, store, killed):
         if kind == PROCESSOR:
             values = (name, number, known, start, end, arg, category, flags)
-            assert known >= 0 and 0 < end <= start and arg > 0 and (category, flags) == (0, 0), values
+            # a new thread may have used no processor time yet that the system has counted, so `arg` may be 0
+            assert known >= 0 and 0 < end <= start and arg >= 0 and (category, flags) == (0, 0), values
             store.looks.append((start, end, arg, identity))
             continue
         assert identity == 0 or identity in store.strings, f"{name} slot {number}: no string {identity}"

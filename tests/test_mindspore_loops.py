@@ -58,3 +58,12 @@ def test_calls_of_a_compiled_function_with_an_optimizer_are_the_steps(job, kind,
     assert run.code == 0, run.err
     found = [StepSource(step.category) for step in steps(events(run.result))]
     assert found == [source] * 24
+
+
+def test_steps_are_the_same_if_the_graph_comes_from_the_cache_of_compiled_graphs(job, tmp_path):
+    env = {"MS_PROFILER_RAISE": "1", "MS_COMPILER_CACHE_ENABLE": "1", "MS_COMPILER_CACHE_PATH": str(tmp_path / "cache")}
+    for _ in range(2):
+        run = job(PROGRAMS / "compiled_training.py", "one", options={"analyse": "off"}, env=env)
+        assert run.code == 0, run.err
+        found = [StepSource(step.category) for step in steps(events(run.results[-1]))]
+        assert found == [StepSource.TRAIN_CELL] * 24

@@ -25,6 +25,8 @@ if TYPE_CHECKING:
 
 #: largest size of the descriptions that a process stores, in bytes: enough for 200 000 operators
 MOST = 64 << 20
+#: Names of the parameters in which MindSpore's optimizers count their calls: those of `nn`, and those of `mint`.
+COUNTERS = (b"global_step", b"state_step")
 
 
 class Graphs:
@@ -41,8 +43,8 @@ class Graphs:
         self._folder = ""
         self._count = self._bytes = 0
 
-    def compiled(self, executor: Any, subject: Any, owner: Any, phase: str) -> None:
-        """Store the description of a graph that has just been compiled.
+    def compiled(self, executor: Any, subject: Any, owner: Any, phase: str) -> bool:
+        """Store the description of a graph that has just been compiled; return whether it has an optimizer.
 
         Args:
             executor: MindSpore's executor of graphs.
@@ -52,13 +54,14 @@ class Graphs:
         """
         describe = getattr(executor, "get_func_graph_proto", None)
         if describe is None or self.host.home is None or not executor.has_compiled(phase):
-            return
+            return False
         recorder, begun = self.host.recorder, self.host.recorder.now()
         description = describe(phase, "anf_ir", False)
         exchanges.note(self.host, description)
         if self.host.wants("CPU"):
             self._write(self.host.home.folder, subject, owner, description)
         recorder.record(Kind.SPAN, Category.PROFILER, 0, self._label, begun, recorder.now(), 0)
+        return any(name in description for name in COUNTERS)
 
     def _write(self, folder: str, subject: Any, owner: Any, description: bytes) -> None:
         if self.host.asks("anonymize"):

@@ -108,9 +108,9 @@ class Compilation:
         if not flags:
             phase = result[0] if isinstance(result, tuple) else result
             owner = running.executor and running.executor.obj
-            if running.trains and running.executor is not None and not issubclass(type(owner), optimizer_types()):
+            updates = self._graphs.compiled(executor._graph_executor, running.subject, owner, phase) or running.trains
+            if updates and running.executor is not None and not issubclass(type(owner), optimizer_types()):
                 self.training.add(_code_owner(running.subject))
-            self._graphs.compiled(executor._graph_executor, running.subject, owner, phase)
 
     def checks(self, original: Callable[..., Any]) -> Callable[..., Any]:
         """Return the replacement of `_check_recompile(obj, compile_args, kwargs, full_function_name, ...)`."""
