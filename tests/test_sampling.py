@@ -66,15 +66,20 @@ def test_operators_are_sampled_up_to_the_end(measures):
         assert found.filter(~recorded).sum() == 0, name
 
 
-def test_spans_of_a_step_that_is_not_sampled_have_its_number(measures):
+def updates(measures):
+    """Return the rows of the table `spans` for the calls of the optimizer, sorted by begin."""
     spans = catalogue.named("spans").of(measures).filter(pl.col("category") == "optimizer")
-    own = spans.filter(pl.col("name").str.ends_with(".step")).sort("start")
+    return spans.filter(pl.col("name").str.ends_with(".step")).sort("start")
+
+
+def test_spans_of_a_step_that_is_not_sampled_have_its_number(measures):
+    own = updates(measures)
     table = measures.steps.table
     rows = intervals.locate(own["start"], table)
     assert own["step"].to_list() == table["number"].gather(rows).to_list()
     assert own["step"].is_unique().all()
     left_out = table.filter(~pl.col("recorded"))["number"]
-    assert 0 < left_out.is_in(own["step"].implode()).sum() < len(left_out), "hooks are taken away after some steps"
+    assert left_out.is_in(own["step"].implode()).any(), "at first, hooks stay between bursts"
 
 
 def test_a_sampled_step_has_the_weight_of_its_interval(measures):
@@ -86,7 +91,8 @@ def test_a_sampled_step_has_the_weight_of_its_interval(measures):
 
 
 def test_totals_are_of_all_steps_and_say_so(run, measures):
-    summary, count = run.summary, measures.steps.table.height
+    summary, table = run.summary, measures.steps.table
+    count = table.height
     assert summary["sampling"]["steps"] == count == summary["steps"]["count"]
     assert summary["sampling"]["sampled"] == summary["steps"]["recorded"] < count
     tanh = next(row for row in summary["top_operators"] if row["name"] == "aten::tanh")
@@ -97,10 +103,14 @@ def test_totals_are_of_all_steps_and_say_so(run, measures):
     assert net["scaled"] and net["count"] == pytest.approx(count, abs=1)
     steps = summary["whole_run"][0]["parts"]
     (inside,) = (part for part in steps if part["part"] == "steps")
-    assert inside["scaled"] and sum(inside["contains_ms"].values()) == pytest.approx(inside["total_ns"] / 1e6)
-    # on a busy machine, hooks may stay; then the other phases are recorded in every step
+    # Hooks are taken away between bursts if the steps are short. On a busy machine, the steps may be too long for that.
+    # Then the phases are recorded in every step.
+    away = not table["number"].is_in(updates(measures)["step"].implode()).all()
+    assert inside["scaled"] is away
+    assert sum(inside["contains_ms"].values()) == pytest.approx(inside["total_ns"] / 1e6)
     for name in ("forward", "other"):
-        assert summary["phases"][name]["scaled"] and summary["phases"][name]["total_ms_error"] > 0
+        phase = summary["phases"][name]
+        assert phase["scaled"] is away and bool(phase["total_ms_error"]) is away
 
 
 @pytest.mark.slow
