@@ -57,6 +57,11 @@ def test_figures_of_a_step(digest):
     assert modules["Net.4"] == (2 * MS, 1)
 
 
+def test_one_long_step_changes_no_time_of_a_usual_step(tmp_path, digest):
+    found = runs.digest(compared_run(tmp_path, copies=2, reads=3, long=500.0))
+    assert (found.operators, found.phases, found.bounds) == (digest.operators, digest.phases, digest.bounds)
+
+
 def test_a_digest_describes_its_run(digest):
     shape = digest.fingerprint
     assert shape.framework == "torch 2.13.0"

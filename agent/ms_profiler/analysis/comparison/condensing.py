@@ -61,8 +61,8 @@ def condense(measures: Measures) -> Digest:
         cells=tuple(_cells(cells)),
         modules=_modules(measures, rows),
         modules_of="" if measures.ownership is None else measures.ownership.basis,
-        operators=_operators(measures, inside),
-        kernels=_kernels(measures, inside),
+        operators=_operators(measures, inside, rows),
+        kernels=_kernels(measures, inside, rows),
         counts=counting.counts(measures, found, inside),
         waits=tuple(DataWait(row[0], int(row[1]), int(row[2])) for row in _waits(measures)),
         slow_transform=_slow(measures),
@@ -178,36 +178,48 @@ def _orders(measures: Measures) -> dict[str, int]:
     return {name: place for place, name in enumerate(recording.names.gather(first["name"]))}
 
 
-def _operators(measures: Measures, rows: list[int]) -> tuple[Named, ...]:
+def _operators(measures: Measures, inside: list[int], usual: list[int]) -> tuple[Named, ...]:
     steps, names = measures.steps, measures.recording.names
-    table = steps.table.with_row_index("row").filter(pl.col("row").is_in(rows)).sort("start_ns")
+    table = steps.table.with_row_index("row").filter(pl.col("row").is_in(inside)).sort("start_ns")
     own = measures.spans.filter(
         pl.col("process") == steps.process,
         pl.col("thread") == steps.thread,
         pl.col("category") == int(Category.OP),
     )
-    own = own.filter(intervals.locate(own["start_ns"], table).is_not_null())
-    summed = own.group_by("name").agg((~pl.col("repeated")).sum().alias("count"), pl.col("self_ns").sum())
-    named = summed.select(names.gather(summed["name"]).alias("name"), "count", ns="self_ns").with_columns(
-        kind=pl.lit("")
+    own = own.with_columns(step=table["row"].gather(intervals.locate(own["start_ns"], table))).drop_nulls("step")
+    summed = own.group_by("name").agg(
+        (~pl.col("repeated")).sum().alias("count"), _in_usual("self_ns", usual).alias("ns")
     )
-    return _named(named, len(rows))
+    named = summed.with_columns(names.gather(summed["name"]).alias("name"), kind=pl.lit(""))
+    return _named(named, len(inside), len(usual))
 
 
-def _kernels(measures: Measures, rows: list[int]) -> tuple[Named, ...]:
+def _kernels(measures: Measures, inside: list[int], usual: list[int]) -> tuple[Named, ...]:
     stream = measures.stream
-    own = stream.table.filter(pl.col("step").is_in(rows))
-    summed = own.group_by("kernel").agg(pl.len().alias("count"), pl.col("duration_ns").sum().alias("ns"))
+    own = stream.table.filter(pl.col("step").is_in(inside))
+    summed = own.group_by("kernel").agg(pl.len().alias("count"), _in_usual("duration_ns", usual).alias("ns"))
     kinds = stream.names.select(pl.col("full_name").alias("name"), pl.col("type").fill_null("").alias("kind"))
-    return _named(pl.concat([kinds[summed["kernel"]], summed.drop("kernel")], how="horizontal"), len(rows))
+    named = pl.concat([kinds[summed["kernel"]], summed.drop("kernel")], how="horizontal")
+    return _named(named, len(inside), len(usual))
 
 
-def _named(summed: pl.DataFrame, count: int) -> tuple[Named, ...]:
+def _in_usual(length: str, usual: list[int]) -> pl.Expr:
+    """Return the sum of a column over the usual steps, as for phases and modules: one long step cannot distort it."""
+    return pl.col(length).filter(pl.col("step").is_in(usual)).sum()
+
+
+def _named(summed: pl.DataFrame, counted: int, timed: int) -> tuple[Named, ...]:
+    """Return the operators or kernels with the longest times.
+
+    Args:
+        summed: `name`, `kind`, `count` and `ns`.
+        counted: number of the steps to which `count` belongs.
+        timed: number of the steps to which `ns` belongs.
+    """
     table = summed.group_by("name", "kind").agg(pl.col("count").sum(), pl.col("ns").sum())
     ordered = table.sort("ns", "name", "kind", descending=[True, False, False]).head(MOST)
-    steps = max(count, 1)
     return tuple(
-        Named(name, kind, round(number / steps, 3), round(total / steps))
+        Named(name, kind, round(number / max(counted, 1), 3), round(total / max(timed, 1)))
         for name, kind, number, total in ordered.select("name", "kind", "count", "ns").iter_rows()
     )
 

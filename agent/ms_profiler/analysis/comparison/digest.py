@@ -95,8 +95,8 @@ class Named:
     Attributes:
         name: the name of the operator, or of the kernel.
         kind: its type; empty for operators.
-        count: the number per step.
-        ns: nanoseconds per step; for an operator, its self time.
+        count: the number per steady step.
+        ns: nanoseconds per usual step, see `moments.usual`; for an operator, its self time.
     """
 
     name: str
