@@ -7,7 +7,7 @@ from typing import Any, Final
 from rich.console import Console
 from rich.text import Text
 
-from ms_profiler.analysis.report import changes, remarks, terminal, widths
+from ms_profiler.analysis.report import changes, remarks, steps_line, terminal, widths
 from ms_profiler.analysis.report.bounded import PARTS
 from ms_profiler.analysis.report.console import Terminal
 from ms_profiler.analysis.report.durations import milliseconds as _ms
@@ -115,8 +115,9 @@ def _steps(summary: dict[str, Any]) -> str:
     sampled = f", {steps['recorded']} sampled" if summary.get("sampling") else ""
     slowest = ", ".join(f"{item['number']} ({_ms(item['ms'])})" for item in steps["slowest"][:2])
     steady = steps["steady"]
+    cycle = f" ({steps_line.source(steps)})" * bool(steps["cycle"])
     return (
-        f"{steps['count']} steps{sampled}: {remarks.typical(summary)}, "
+        f"{steps['count']} steps{cycle}{sampled}: {remarks.typical(summary)}, "
         f"first {_ms(steps['first_ms'])}; slowest: {slowest}{_on_device(summary, steady['median_ms'])}"
     )
 

@@ -8,7 +8,7 @@ from rich.padding import Padding
 from rich.table import Table
 from rich.text import Text
 
-from ms_profiler.analysis.report import changes, functions, modules, remarks, stacks, widths
+from ms_profiler.analysis.report import changes, functions, modules, remarks, stacks, steps_line, widths
 from ms_profiler.analysis.report.bounded import PARTS
 from ms_profiler.analysis.report.console import Terminal
 from ms_profiler.analysis.report.durations import milliseconds as _ms
@@ -70,7 +70,7 @@ def _print(summary: dict[str, Any], directory: str, out: Console, top: int | Non
     for head in (
         Text(summary["verdict"], style="bold"),
         run_line(summary),
-        _steps_line(summary),
+        Text(steps_line.line(summary)),
         *map(Text, changes.lines(summary)),
         *map(Text, remarks.outside(summary)),
     ):
@@ -127,35 +127,6 @@ def run_line(summary: dict[str, Any]) -> Text:
     return Text(", ".join(part for part in parts if part), style="dim")
 
 
-def _recorded(summary: dict[str, Any]) -> str:
-    """Return the number of recorded steps, and how they were chosen, in words."""
-    found, count = summary.get("sampling"), summary["steps"]["recorded"]
-    if not found:
-        return f"{count} recorded"
-    return (
-        f"{count} sampled in bursts from step {found['first_left_out']} on to keep to overhead_budget; totals of "
-        "operators, kernels and modules are estimates for all steps, with standard errors"
-    )
-
-
-def _steps_line(summary: dict[str, Any]) -> Text:
-    steps, compiled = summary["steps"], summary["compile"]
-    if not steps["count"]:
-        return Text("No step was recorded.")
-    if steps["source"] == "whole_run":
-        return Text(f"{steps['why']}.")
-    steady = steps["steady"]
-    text = f"{steps['count']} steps ({steps['source'].replace('_', ' ')}), {_recorded(summary)}: "
-    text += f"first {_ms(steps['first_ms'])}, {remarks.typical(summary)}"
-    if steady["left_out"] and not summary.get("sampling"):
-        reason = (
-            f"compiled or came first, compiling took {_ms(compiled['total_ms'])}" if compiled["steps"] else "came first"
-        )
-        text += f" (without {steady['left_out']} that {reason})"
-    worst = ", ".join(f"{item['number']} ({_ms(item['ms'])})" for item in steps["slowest"][:3])
-    return Text(f"{text}; slowest: {worst}")
-
-
 def _whole_run(processes: list[dict[str, Any]] | None, seconds: float) -> Iterator[tuple[str, Table]]:
     """Yield the parts of the run and, if several processes have steps, a line for each process."""
     if not processes:
@@ -193,6 +164,8 @@ def _operators_title(summary: dict[str, Any]) -> str:
         traced = summary["compile"].get("operators", {}).get("count", 0)
         return f"Operators{where}" + f", without {traced:,} calls that compilers made on no data" * bool(traced)
     counted = f"{kernels['count']:,} kernels of {_ms(kernels['total_ms'])}"
+    if kernels["scaled"]:
+        counted = f"{kernels['count']:,} recorded kernels, scaled to {_ms(kernels['total_ms'])} for all steps"
     if summary.get("device"):
         return f"{remarks.listed(summary)}: {counted}"
     text = f"Operators, by {counted}, {kernels['module_share'] * 100:.0f} % of them bound to a module"

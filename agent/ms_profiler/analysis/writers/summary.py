@@ -11,7 +11,7 @@ from typing import Any, BinaryIO
 
 import polars as pl
 
-from ms_profiler.analysis.metrics import intervals, kernels, memory, operators, pipelines, steps
+from ms_profiler.analysis.metrics import cycles, intervals, kernels, memory, operators, pipelines, steps
 from ms_profiler.analysis.metrics.binding import Bound
 from ms_profiler.analysis.metrics.measures import Measures
 from ms_profiler.analysis.metrics.steps import milliseconds
@@ -152,6 +152,7 @@ def _steps(measures: Measures) -> dict[str, Any]:
         "why": "no step was marked: the whole run counts as one"
         if whole
         else measures.recording.info.steps.get("why", ""),
+        "cycle": cycles.calls(measures.spans, measures.recording.names, used),
         "recorded": known.height,
         "chosen": measures.chosen,
         "first_ms": milliseconds(used.table["duration_ns"][0]) if used.table.height else None,

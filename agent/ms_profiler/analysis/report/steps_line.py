@@ -1,0 +1,62 @@
+"""The line of a summary about the steps: their number, their source, and their lengths."""
+
+from collections.abc import Callable, Iterable
+from typing import Any, Final
+
+from ms_profiler.analysis.report import remarks
+from ms_profiler.analysis.report.durations import milliseconds
+
+#: title of a table -> how to get its rows from a summary; the rows say whether they are scaled to all steps
+_SCALED: Final[dict[str, Callable[[dict[str, Any]], Iterable[dict[str, Any]]]]] = {
+    "operators": lambda summary: summary["top_operators"],
+    "kernels": lambda summary: [summary["kernels"] or {}],
+    "modules": lambda summary: summary["modules"],
+    "phases": lambda summary: summary["phases"].values(),
+}
+
+
+def line(summary: dict[str, Any]) -> str:
+    """Return the line about the steps.
+
+    Args:
+        summary: content of summary.json.
+    """
+    steps, compiled = summary["steps"], summary["compile"]
+    if not steps["count"]:
+        return "No step was recorded."
+    if steps["source"] == "whole_run":
+        return f"{steps['why']}."
+    steady = steps["steady"]
+    text = f"{steps['count']} steps ({source(steps)}), {_recorded(summary)}: "
+    text += f"first {milliseconds(steps['first_ms'])}, {remarks.typical(summary)}"
+    if steady["left_out"] and not summary.get("sampling"):
+        took = milliseconds(compiled["total_ms"])
+        reason = f"compiled or came first, compiling took {took}" if compiled["steps"] else "came first"
+        text += f" (without {steady['left_out']} that {reason})"
+    worst = ", ".join(f"{item['number']} ({milliseconds(item['ms'])})" for item in steps["slowest"][:3])
+    return f"{text}; slowest: {worst}"
+
+
+def source(steps: dict[str, Any]) -> str:
+    """Return the source of the steps in words, with the calls of optimizers in a step that has several of them.
+
+    Args:
+        steps: `steps` of a summary.
+    """
+    name = str(steps["source"]).replace("_", " ")
+    calls = [f"{count} {called}" for called, count in (steps.get("cycle") or {}).items()]
+    return f"{name}, each of {' and '.join(calls)}" if calls else name
+
+
+def _recorded(summary: dict[str, Any]) -> str:
+    """Return the number of recorded steps, and how they were chosen, in words."""
+    found, count = summary.get("sampling"), summary["steps"]["recorded"]
+    if not found:
+        return f"{count} recorded"
+    scaled = [title for title, rows in _SCALED.items() if any(row.get("scaled") for row in rows(summary))]
+    text = f"{count} sampled in bursts from step {found['first_left_out']} on to keep to overhead_budget"
+    if not scaled:
+        return text
+    *others, last = scaled
+    titles = f"{', '.join(others)} and {last}" if others else last
+    return f"{text}; totals of {titles} are estimates for all steps, with standard errors where they are known"
