@@ -1,6 +1,5 @@
 """Count the work of a step, and find the peak memory. These figures differ little from run to run."""
 
-import re
 from collections.abc import Iterator
 from typing import Final
 
@@ -9,6 +8,7 @@ import polars as pl
 from ms_profiler.analysis.comparison.digest import Count, Memory
 from ms_profiler.analysis.metrics import intervals
 from ms_profiler.analysis.metrics.diagnosis import Diagnosis
+from ms_profiler.analysis.metrics.graph_breaks import broken
 from ms_profiler.analysis.metrics.handed_over import PASSED
 from ms_profiler.analysis.metrics.measures import Measures
 from ms_profiler.analysis.model.tables import Form
@@ -36,8 +36,6 @@ BYTES: Final = (COPIED, EXCHANGED)
 _COPYING: Final = ("aten::copy_", "TensorMove", "Copy")
 #: forms of results that list a device's copies in a separate table
 _COPIES_TOLD: Final = (Form.KINETO, Form.CUPTI, Form.MSPTI)
-#: name of a function with which Dynamo continues after a graph break
-_RESUMED: Final = re.compile(r"torch_dynamo_resume_in_\S+")
 
 
 def counts(measures: Measures, found: Diagnosis, rows: list[int]) -> dict[str, Count]:
@@ -169,12 +167,10 @@ def _of_run(measures: Measures, found: Diagnosis) -> dict[str, Count]:
         pl.col("category") == int(Category.COMPILE),
         pl.col("thread") == steps.thread,
     )
-    texts = recording.names.gather(compiling["name"]).to_list()
-    resumed = {match.group() for text in texts if (match := _RESUMED.search(text))}
     numbers = {
         RECOMPILES: found.recompiles.height,
         GRAPHS: compiling.height,
-        BREAKS: len(resumed),
+        BREAKS: len(broken(measures.spans, recording.names, steps).places),
         COMPILED: len(measures.compiled),
     }
     return {name: Count(float(number), float(number), float(number), "run") for name, number in numbers.items()}

@@ -7,7 +7,7 @@ from ms_profiler.store import layout
 
 #: forms of device records that name a kernel, but no type of operator
 _BY_NAME: Final = ("cupti", "kineto")
-#: number of processes whose memory is shown
+#: number of processes whose memory is shown, and of functions that are named in a line
 SHOWN: Final = 5
 #: the mean step time is shown beside the median if mean / median or median / mean is at least this
 _FAR: Final = 1.5
@@ -38,6 +38,23 @@ def outside(summary: dict[str, Any]) -> list[str]:
             shares = f"{name} {parts[name] * 100:.0f} % of the run; the steps {steps * 100:.0f} %"
             return [f"Outside of the steps: {shares}"]
     return []
+
+
+def uncompiled(summary: dict[str, Any]) -> list[str]:
+    """Return lines about the functions that `torch.compile` did not compile as a whole."""
+    found = summary["compile"]
+    lines = []
+    if found["graph_breaks"]:
+        places = [f"{place['function']} line {place['line']}" for place in found["graph_breaks"]]
+        lines.append(f"torch.compile broke the graph in {_some(places)}")
+    if found["without_graph"]:
+        lines.append(f"torch.compile made no graph of {_some(found['without_graph'])}: this runs uncompiled")
+    return [f"{line} (TORCH_LOGS=graph_breaks says why)" for line in lines]
+
+
+def _some(texts: list[str]) -> str:
+    rest = len(texts) - SHOWN
+    return ", ".join(texts[:SHOWN]) + (f" and {rest} more" if rest > 0 else "")
 
 
 def typical(summary: dict[str, Any]) -> str:

@@ -102,7 +102,7 @@ def _head(summary: dict[str, Any], width: int) -> list[Text]:
         lines += _wrapped(f"Memory of tensors: {peak}", width)
     for text in terminal.utilization(summary.get("utilization")):
         lines += _wrapped(text, width)
-    for line in (*changes.lines(summary), *remarks.outside(summary)):
+    for line in (*changes.lines(summary), *remarks.outside(summary), *remarks.uncompiled(summary)):
         lines += _wrapped(line, width)
     lost = [text for key, text in _LOST.items() if summary["completeness"].get(key)]
     return lines + (_wrapped(f"Not complete: {', '.join(lost)}", width, "bold red") if lost else [])

@@ -11,7 +11,7 @@ from typing import Any, BinaryIO
 
 import polars as pl
 
-from ms_profiler.analysis.metrics import cycles, intervals, kernels, memory, operators, pipelines, steps
+from ms_profiler.analysis.metrics import cycles, graph_breaks, intervals, kernels, memory, operators, pipelines, steps
 from ms_profiler.analysis.metrics.binding import Bound
 from ms_profiler.analysis.metrics.measures import Measures
 from ms_profiler.analysis.metrics.steps import milliseconds
@@ -234,11 +234,14 @@ def _average(values: list[int]) -> float | None:
 def _compile(measures: Measures) -> dict[str, Any]:
     numbers = measures.steps.table["number"]
     traced = measures.sums.filter(pl.col("category") == int(Category.TRACED))
+    found = graph_breaks.broken(measures.spans, measures.recording.names, measures.steps)
     return {
         "total_ms": milliseconds(measures.compile_ns),
         "share_of_run": _share(measures.compile_ns / measures.run_ns) if measures.run_ns else 0.0,
         "steps": [numbers[row] for row in measures.compiled],
         "operators": {"count": int(traced["count"].sum()), "self_ms": milliseconds(int(traced["self_ns"].sum()))},
+        "graph_breaks": [{"function": function, "line": line} for function, line in found.places],
+        "without_graph": list(found.without),
     }
 
 
