@@ -327,6 +327,11 @@ def test_the_command_says_the_same(base, tmp_path):
     assert shown[0] == "Steps take 5.5 ms longer (+32.4 %): waiting for data (+5.5 ms)."
 
 
+def test_a_large_ratio_is_shown_as_a_factor(base, tmp_path):
+    page = compared(base, compared_run(tmp_path, data=45.0), "--format", "markdown")
+    assert "x15" in page and "%" in page
+
+
 def test_the_same_twice(base, tmp_path):
     page = compared(base, compared_run(tmp_path), "--format", "markdown")
     assert page.startswith("**Nothing remarkable: steps differ by +0.0 us, +0.0 %, and vary by 0.0 % without a change.")

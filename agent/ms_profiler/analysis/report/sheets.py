@@ -15,7 +15,8 @@ ROWS: Final = 8
 #: smallest difference, as a share of the step, for which a row is shown
 SHOWN: Final = 0.001
 _NONE: Final = "-"
-_BEYOND: Final = "The other changes are those beyond this factor, so they are not the difference of before and after."
+#: smallest ratio that is shown as a factor instead of percents
+_TIMES: Final = 10
 
 
 @dataclass(frozen=True)
@@ -115,7 +116,8 @@ def _why(found: Comparison) -> Sheet:
         if each.told and (each.evidence or renamed):
             below.append(f"{each.name}: {renamed}{each.evidence}".removesuffix("; "))
     if found.causes.factor != 1:
-        below.append(_BEYOND)
+        beyond = f"beyond the common factor {found.causes.factor:.2f} of all computing"
+        below.append(f"The other changes are those {beyond}, so they are not the difference of before and after.")
     return Sheet("Why", ("contributor", "before", "after", "change", "share"), tuple(rows), tuple(below))
 
 
@@ -167,7 +169,7 @@ def _ratio(before: float | None, after: float | None) -> str:
         return "new" if after else ""
     if after is None:
         return "gone"
-    return f"{(after / before - 1) * 100:+.1f} %"
+    return f"x{after / before:,.0f}" if after / before >= _TIMES else f"{(after / before - 1) * 100:+.1f} %"
 
 
 def _modules(found: Comparison, most: int) -> Iterator[Sheet]:
