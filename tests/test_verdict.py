@@ -38,7 +38,19 @@ def found(parts, table, source=StepSource.SCRIPT, steps=20, compile_ns=0, before
             {"data": 0.1, "computing": 0.9},
             shares(data=0.1, backward=0.48, forward=0.42),
             {},
-            "The steps are dominated by backward (48 %).",
+            "The steps are mostly backward (48 %) and forward (42 %).",
+        ),
+        (
+            {"computing": 1.0},
+            shares(backward=0.33, optimizer=0.31, forward=0.29, other=0.07),
+            {},
+            "The steps are mostly backward (33 %), optimizer (31 %) and forward (29 %).",
+        ),
+        (
+            {"computing": 1.0},
+            shares(backward=0.45, optimizer=0.31, forward=0.2, other=0.04),
+            {},
+            "The steps are dominated by backward (45 %).",
         ),
         (
             # while the host is in the optimizer, the device computes work that was queued before

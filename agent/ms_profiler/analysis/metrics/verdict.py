@@ -23,6 +23,8 @@ _KERNELS = "kernel time"
 KERNEL_SHARE = 0.2
 #: a phase is named if it takes more than this share of a part's time
 WITHIN_SHARE = 0.5
+#: a phase with less than half of the time dominates only if it takes this many times as long as any other one
+NEAR = 1.3
 #: a part of the steps lies in few steps if at most the share `FEW` of them have at least the share `NEARLY` of its time
 FEW, NEARLY = 0.1, 0.9
 #: The heaviest module is named if it takes at least this share of the time. The first value is for findings about
@@ -175,13 +177,31 @@ def finding(
     subject = "The run is" if whole else "The steps are"
     if queued and phase in _QUEUED:
         phase = max(queued, key=lambda name: queued[name])
-        much = f"{_percent(queued[phase])} of the time of kernels"
         if share < WITHIN_SHARE:
-            sentence = f"{_percent(share)} of the {unit} is spent computing, and {phase} has {much}{_leading(kernels)}."
+            much = f"{_percent(queued[phase])} of the time of kernels{_leading(kernels)}"
+            sentence = f"{_percent(share)} of the {unit} is spent computing, and {phase} has {much}."
             return Finding(phase, queued[phase], sentence)
-        return Finding(phase, queued[phase], f"{subject} dominated by {phase} ({much}){_leading(kernels)}.")
+        sentence = _largest(subject, phase, queued, " of the time of kernels")
+        return Finding(phase, queued[phase], f"{sentence}{_leading(kernels)}.")
     leading = _leading(kernels) if phase in COMPUTING else ""
-    return Finding(phase, inside[phase], f"{subject} dominated by {phase} ({_percent(inside[phase])}){leading}.")
+    return Finding(phase, inside[phase], f"{_largest(subject, phase, inside, '')}{leading}.")
+
+
+def _largest(subject: str, phase: str, shares: Mapping[str, float], of: str) -> str:
+    """Return the begin of a sentence about the largest phase, or about several phases that are about as large.
+
+    Args:
+        subject: the steps or the run, with the verb.
+        phase: the phase with the largest share.
+        shares: phase -> share of the time.
+        of: what the shares are shares of; empty for the steps or the run.
+    """
+    ranked = sorted(shares, key=lambda name: -shares[name])
+    near = [name for name in ranked if shares[name] * NEAR > shares[phase]]
+    if len(near) == 1 or shares[phase] >= WITHIN_SHARE:
+        return f"{subject} dominated by {phase} ({_percent(shares[phase])}{of})"
+    *others, last = (f"{name} ({_percent(shares[name])})" for name in near)
+    return f"{subject} mostly {', '.join(others)} and {last}{of}"
 
 
 def least_of_module(kind: str, of_steps: bool) -> float:
