@@ -16,8 +16,8 @@ from store_builder import MS, StoreBuilder
 def measures(tmp_path):
     """Return a function that writes two steps with compilations and runs of graphs in the first one."""
 
-    def made(compiled, ran, flags=0):
-        store = StoreBuilder(tmp_path)
+    def made(compiled, ran, flags=0, framework="torch"):
+        store = StoreBuilder(tmp_path, framework={"name": framework, "version": "2.13.0"})
         thread = store.process().thread()
         for place, name in enumerate(compiled):
             thread.span(f"compile {name}", Category.COMPILE, place * MS, place * MS + MS // 2)
@@ -41,7 +41,7 @@ def measures(tmp_path):
 )
 def test_the_place_of_a_break_is_named(measures, resumed, place):
     found = measures(["Net.forward", resumed, "lazy backward"], ["Net.forward", resumed])
-    broken = graph_breaks.broken(found.spans, found.recording.names, found.steps)
+    broken = graph_breaks.broken(found.recording, found.steps)
     assert (broken.places, broken.without) == ((place,), ())
     assert remarks.uncompiled(summary.summary(found))[0].startswith(
         f"torch.compile broke the graph in {place[0]} line {place[1]} ("
@@ -56,6 +56,11 @@ def test_a_function_without_a_graph_is_named(measures):
 
 def test_nothing_is_said_of_a_step_that_is_not_sampled(measures):
     found = summary.summary(measures(["Net.forward"], [], flags=int(Flag.COARSE)))
+    assert remarks.uncompiled(found) == []
+
+
+def test_functions_that_mindspore_compiled_are_not_meant(measures):
+    found = summary.summary(measures(["Net.forward"], [], framework="mindspore"))
     assert remarks.uncompiled(found) == []
 
 

@@ -170,7 +170,7 @@ def _of_run(measures: Measures, found: Diagnosis) -> dict[str, Count]:
     numbers = {
         RECOMPILES: found.recompiles.height,
         GRAPHS: compiling.height,
-        BREAKS: len(broken(measures.spans, recording.names, steps).places),
+        BREAKS: len(broken(recording, steps).places),
         COMPILED: len(measures.compiled),
     }
     return {name: Count(float(number), float(number), float(number), "run") for name, number in numbers.items()}

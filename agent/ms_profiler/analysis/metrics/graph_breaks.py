@@ -13,6 +13,7 @@ import polars as pl
 
 from ms_profiler.analysis.metrics import intervals
 from ms_profiler.analysis.metrics.steps import Steps
+from ms_profiler.analysis.model import tables
 from ms_profiler.store.format import Category
 
 #: name of a function with which Dynamo continues after a graph break
@@ -35,14 +36,16 @@ class Broken:
     without: tuple[str, ...] = ()
 
 
-def broken(spans: pl.DataFrame, names: pl.Series, used: Steps) -> Broken:
-    """Return where Dynamo broke graphs in the process that runs the steps.
+def broken(recording: tables.Recording, used: Steps) -> Broken:
+    """Return where Dynamo broke graphs in the process that runs the steps; nothing if the framework is not PyTorch.
 
     Args:
-        spans: the spans of the run.
-        names: texts; the column `name` of `spans` is an index of this series.
+        recording: the run.
         used: the steps in use.
     """
+    if recording.info.framework.get("name") != "torch":
+        return Broken()
+    spans, names = recording.spans, recording.names
     own = spans.filter(
         pl.col("process") == used.process, pl.col("category").is_in([int(Category.COMPILE), int(Category.GRAPH)])
     )

@@ -234,7 +234,7 @@ def _average(values: list[int]) -> float | None:
 def _compile(measures: Measures) -> dict[str, Any]:
     numbers = measures.steps.table["number"]
     traced = measures.sums.filter(pl.col("category") == int(Category.TRACED))
-    found = graph_breaks.broken(measures.spans, measures.recording.names, measures.steps)
+    found = graph_breaks.broken(measures.recording, measures.steps)
     return {
         "total_ms": milliseconds(measures.compile_ns),
         "share_of_run": _share(measures.compile_ns / measures.run_ns) if measures.run_ns else 0.0,
