@@ -46,6 +46,10 @@ KERNEL_WINDOW_MOST: Final = 128 << 20
 #: of the all-reduce that tells all ranks which parameters were used (0 without this all-reduce); name of the script's
 #: communication hook; group; module.
 BUCKETS: Final = "buckets "
+#: Prefixes of the names of counters of a function of the script in a dataset; name, file and line follow.
+#: The counters are the calls so far, and their time in ns, which is (calls) * (mean time of some calls).
+TRANSFORM_CALLS: Final = "calls in datasets of "
+TRANSFORM_TIME: Final = "time in datasets of "
 #: span in which a worker of a DataLoader, or the process that trains, makes a batch
 FETCHED: Final = "fetch batch"
 #: span of ms-profiler's own work between two steps

@@ -8,7 +8,7 @@ from typing import Final
 
 import polars as pl
 
-from ms_profiler.analysis.metrics import intervals
+from ms_profiler.analysis.metrics import intervals, transforms
 from ms_profiler.analysis.metrics.stack_samples import LEAST, Stacks
 from ms_profiler.analysis.metrics.stack_tree import Function, Tree
 from ms_profiler.analysis.metrics.steps import Steps
@@ -164,3 +164,14 @@ def words(found: Makers | None) -> str:
     if not found.slowest or found.share < NAMED:
         return text
     return f"{text}, {found.share * 100:.0f} % of it in {found.slowest}"
+
+
+def told(recording: tables.Recording, used: Steps, stacks: Callable[[], Stacks]) -> str:
+    """Return text about the functions of MindSpore's datasets, or else about the processes that make the batches.
+
+    Args:
+        recording: the run.
+        used: the steps in use.
+        stacks: a function that returns the Python stacks of the run.
+    """
+    return transforms.words(recording, used) or words(makers(recording, used, stacks))

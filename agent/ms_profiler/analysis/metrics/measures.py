@@ -224,7 +224,7 @@ class Measures:
             functions=(texts := stack_parts.words(self.stacks, self.steps, self.diagnosis.pieces))[0],
             launching=texts[1],
             stacks=self.recording.foreign or self.stacks.known or self.stacks.calls.known,
-            makers=batch_makers.words(batch_makers.makers(self.recording, self.steps, lambda: self.stacks)),
+            makers=batch_makers.told(self.recording, self.steps, lambda: self.stacks),
             leak=tensor_growth.words(self.diagnosis.growth, lambda: self.blocks, self.steps, self.recording),
         )
         return [] if (device := self.recording.device) and device.unread else ranked(self.diagnosis, facts)

@@ -48,7 +48,8 @@ class Facts:
         launching: text about the Python functions that take most of the `launch` part; empty if unknown.
         stacks: whether advice need not mention the option that records Python functions; False if the run could have
             recorded them and did not.
-        makers: text about the processes that make the batches and their slowest function; empty if unknown.
+        makers: text about the functions of a dataset, or about the processes that make the batches and their slowest
+            function; empty if unknown.
         leak: text about the code that allocated the growing memory; empty if the memory of tensors does not grow, or
             its blocks were not recorded.
     """

@@ -24,6 +24,7 @@ from ms_profiler.job.frameworks.mindspore import (
     runtime_memory,
     sync,
     takeover,
+    transforms,
 )
 
 if TYPE_CHECKING:
@@ -46,6 +47,7 @@ class MindSpore(base.Plugin):
             communication,
             ranks,
             data,
+            transforms,
             pipeline,
             checkpoint,
             sync,

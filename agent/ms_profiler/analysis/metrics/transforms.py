@@ -1,0 +1,72 @@
+"""Name the function of the script that takes most of the time in MindSpore's datasets.
+
+The functions run on several threads at a time. So their time may be longer than the run, and they may be fast enough
+although they take much time. A function is named only if it took a large part of the time that the job waited for data.
+"""
+
+from typing import Final
+
+import polars as pl
+
+from ms_profiler.analysis.metrics.advice.base import length
+from ms_profiler.analysis.metrics.steps import Steps
+from ms_profiler.analysis.model import tables
+from ms_profiler.store.format import Category
+from ms_profiler.store.names import TRANSFORM_CALLS, TRANSFORM_TIME
+
+#: a function is named if its time is at least this part of the waits for data
+WAITED: Final = 0.5
+#: the function that takes most time is named if it takes at least this share of the time of all functions
+MOST: Final = 0.3
+
+
+def sums(recording: tables.Recording) -> pl.DataFrame:
+    """Return the sums of each function of the script in datasets, the longest time first.
+
+    Args:
+        recording: the run.
+
+    Returns:
+        `function` (name, file and line), `calls`, `ns` (time of all calls; calls on several threads are added up).
+    """
+    names = recording.names
+    texts = names.filter(names.str.starts_with(TRANSFORM_TIME) | names.str.starts_with(TRANSFORM_CALLS))
+    if texts.is_empty():
+        return pl.DataFrame(schema={"function": pl.String, "calls": pl.Int64, "ns": pl.Int64})
+    # each counter has the sum since the begin of its process, so the last value is the largest one
+    last = recording.counters.group_by("process", "name").agg(pl.col("value").max())
+    named = last.with_columns(names.gather(last["name"]).alias("text"))
+
+    def of(prefix: str, column: str) -> pl.DataFrame:
+        own = named.filter(pl.col("text").str.starts_with(prefix))
+        function = pl.col("text").str.slice(len(prefix)).alias("function")
+        return own.group_by(function).agg(pl.col("value").sum().cast(pl.Int64).alias(column))
+
+    found = of(TRANSFORM_CALLS, "calls").join(of(TRANSFORM_TIME, "ns"), on="function")
+    return found.filter(pl.col("calls") > 0).sort("ns", "function", descending=[True, False])
+
+
+def words(recording: tables.Recording, used: Steps) -> str:
+    """Return text about the function of the script that takes most time in datasets; empty if none explains the waits.
+
+    The advice appends this text to its text about waits for data.
+
+    Args:
+        recording: the run.
+        used: the steps in use.
+    """
+    found = sums(recording)
+    if found.is_empty():
+        return ""
+    waits = recording.spans.filter(
+        pl.col("process") == used.process,
+        pl.col("thread") == used.thread,
+        pl.col("category") == int(Category.DATA),
+    )
+    waited = int((waits["end_ns"] - waits["start_ns"]).sum())
+    function, calls, ns = found.row(0)
+    share = ns / max(int(found["ns"].sum()), 1)
+    if ns < WAITED * waited or share < MOST:
+        return ""
+    text = f"; in its functions, {share * 100:.0f} % of the time is in {function}"
+    return f"{text}: {calls:,} calls, {length(ns / calls)} each, about {length(ns)} in all"

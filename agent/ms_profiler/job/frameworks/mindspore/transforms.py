@@ -1,0 +1,130 @@
+"""Measure how long the script's functions in datasets take: the functions of `map`, and `per_batch_map` of `batch`.
+
+MindSpore calls such a function for each sample, on threads of its own. A record of each call would cost too much. So
+ms-profiler counts the calls, and measures the first ones and then every sixteenth. It writes the number of calls, and
+their time at the mean of the measured ones, as counters, at most once a second.
+
+A measurement takes 1 to 2 us. So ms-profiler stops to measure if the functions are shorter than 100 us on average.
+
+With `python_multiprocessing`, MindSpore calls the functions in other processes. They are not measured there.
+"""
+
+import os
+from dataclasses import dataclass
+from types import FunctionType, MethodType
+from typing import TYPE_CHECKING, Any, Final
+
+from ms_profiler.job.frameworks import base, trees
+from ms_profiler.job.frameworks.base import Target
+from ms_profiler.store.names import TRANSFORM_CALLS, TRANSFORM_TIME
+
+if TYPE_CHECKING:
+    from ms_profiler.job.host import Host
+
+MODULE: Final = "mindspore.dataset.transforms.py_transforms_util"
+#: smallest time between two records of the sums of a function, ns
+INTERVAL: Final = 1_000_000_000
+#: The first `FIRST` calls of a function are measured, and later only calls whose number is a multiple of `MASK` + 1.
+FIRST, MASK = 64, 15
+#: nothing is measured any more if the mean of the measured calls is shorter, ns
+SHORT: Final = 100_000
+
+
+@dataclass
+class _Sums:
+    """The sums of one function of the script.
+
+    Attributes:
+        calls: id of the name of the counter of calls.
+        time: id of the name of the counter of time.
+        count: number of calls so far.
+        measured: number of measured calls.
+        ns: time of the measured calls.
+        mask: a call is measured if its number has none of these bits.
+        due: time from which on the sums are written again, ns.
+    """
+
+    calls: int
+    time: int
+    count: int = 0
+    measured: int = 0
+    ns: int = 0
+    mask: int = 0
+    due: int = 0
+
+
+class Transforms:
+    """Add up calls and time of the script's functions in datasets.
+
+    Args:
+        host: the session, which writes the sums.
+    """
+
+    def __init__(self, host: "Host") -> None:
+        self.host = host
+        self._hook: Any = None
+        self._sums: dict[str, _Sums] = {}
+        self._labels: base.Labels[_Sums] = base.Labels(self._describe)
+        host.at_end(self._write_all)
+
+    def wrap(self, original: Any) -> Any:
+        """Return the replacement of the method with which MindSpore calls a function of the script."""
+        known, labels, now, forked = self._labels.known, self._labels, self.host.recorder.now, base.forked
+
+        def before(wrapper: Any, *_: Any, **__: Any) -> tuple[_Sums, int] | None:
+            sums = known.get(id(wrapper)) or labels.add(wrapper)
+            sums.count += 1
+            return None if sums.count & sums.mask or forked else (sums, now())
+
+        def after(state: tuple[_Sums, int], result: Any, reason: BaseException | None) -> None:
+            sums, begun = state
+            ended = now()
+            sums.measured += 1
+            sums.ns += ended - begun
+            if ended >= sums.due or sums.measured == FIRST:
+                sums.due = ended + INTERVAL
+                sums.mask = MASK if sums.measured >= FIRST else 0
+                self._write(sums)
+                self._judge()
+
+        # without `forked`, a worker process of MindSpore opens no files because of this hook
+        failed = self.host.guard("measuring a function of a dataset")
+        self._hook = self.host.recorder.wrap(original, before=before, after=after, failed=failed, forked=[])
+        return self._hook
+
+    def _judge(self) -> None:
+        """Stop to measure if the functions are so short that measuring them would slow them down."""
+        known = list(self._sums.values())
+        count = sum(sums.measured for sums in known)
+        self._hook.idle = count >= FIRST and sum(sums.ns for sums in known) < SHORT * count
+
+    def _describe(self, wrapper: Any) -> _Sums:
+        name = _name(trees.attributes(wrapper).get("transform"))
+        if name not in self._sums:  # MindSpore copies its objects for each pipeline that it builds
+            recorder = self.host.recorder
+            self._sums[name] = _Sums(
+                recorder.intern(f"{TRANSFORM_CALLS}{name}"), recorder.intern(f"{TRANSFORM_TIME}{name}")
+            )
+        return self._sums[name]
+
+    def _write(self, sums: _Sums) -> None:
+        self.host.recorder.counter(sums.calls, sums.count)
+        self.host.recorder.counter(sums.time, sums.ns * sums.count // max(sums.measured, 1))
+
+    def _write_all(self) -> None:
+        for sums in list(self._sums.values()):
+            self._write(sums)
+
+
+def _name(function: Any) -> str:
+    """Return name, file and line of a function; the class of any other object that can be called."""
+    owner = function.__func__ if type(function) is MethodType else function
+    if type(owner) is not FunctionType:
+        return trees.kind_name(owner)
+    code = owner.__code__
+    return f"{owner.__qualname__} ({os.path.basename(code.co_filename)}:{code.co_firstlineno})"
+
+
+def targets(host: "Host") -> list[Target]:
+    """Return the method to wrap: MindSpore calls a function of the script through it."""
+    return [Target(MODULE, "FuncWrapper.__call__", closure=Transforms(host).wrap)]

@@ -1,0 +1,46 @@
+"""Read a dataset with three functions, one of which, or the source, is slow. usage: mapped_mindspore.py map|source"""
+
+import sys
+import time
+
+import mindspore as ms
+import mindspore.dataset as ds
+import numpy as np
+from mindspore import nn
+
+(place,) = sys.argv[1:]
+ms.set_device("CPU")
+SAMPLES, EPOCHS = 120, 2
+
+
+class Source:
+    def __getitem__(self, index):
+        if place == "source":
+            time.sleep(0.005)
+        return np.full(8, index, np.float32)
+
+    def __len__(self):
+        return SAMPLES
+
+
+def scale(x):
+    return x * 0.5
+
+
+def augment(x):
+    if place == "map":
+        time.sleep(0.005)
+    return x + 1
+
+
+def convert(x):
+    return x.astype(np.float32)
+
+
+data = ds.GeneratorDataset(Source(), ["x"], shuffle=False)
+data = data.map(scale, ["x"]).map(augment, ["x"], num_parallel_workers=1).map(convert, ["x"]).batch(4)
+net, total = nn.Dense(8, 2, weight_init="ones"), 0.0
+for _ in range(EPOCHS):
+    for (x,) in data.create_tuple_iterator(num_epochs=1):
+        total += float(net(x).sum().asnumpy())
+print(total)

@@ -1,0 +1,65 @@
+"""The function of the script that makes a dataset of MindSpore slow is named, without any option."""
+
+import importlib.util
+
+import pytest
+from conftest import PROGRAMS
+from ms_profiler.analysis.metrics import steps, transforms
+from ms_profiler.analysis.readers import store as readers_store
+from ms_profiler.store.format import Category
+from ms_profiler.store.names import TRANSFORM_CALLS, TRANSFORM_TIME
+from store_builder import MS, StoreBuilder
+
+PROGRAM = PROGRAMS / "mapped_mindspore.py"
+
+
+@pytest.mark.skipif(importlib.util.find_spec("mindspore") is None, reason="needs MindSpore")
+@pytest.mark.parametrize("place", ["map", pytest.param("source", marks=pytest.mark.slow)])
+def test_a_slow_function_is_named_with_its_calls(job, place):
+    run = job(PROGRAM, place, options={"analyse": "sync"}, env={"MS_PROFILER_RAISE": "1"})
+    assert run.code == 0, run.err
+    evidence = " ".join(each["evidence"] for each in run.summary["advice"])
+    (line,) = [
+        number for number, text in enumerate(PROGRAM.read_text().splitlines(), 1) if text.startswith("def augment")
+    ]
+    named = f"of the time is in augment ({PROGRAM.name}:{line}): 240 calls"
+    assert (named in evidence) is (place == "map"), evidence
+    assert "scale" not in evidence and "convert" not in evidence
+
+
+@pytest.fixture
+def told(tmp_path):
+    """Return a function that writes a run with waits of 100 ms for data, and returns what is said of the functions."""
+
+    def made(**functions):
+        store = StoreBuilder(tmp_path)
+        process = store.process()
+        thread, worker = process.thread(), process.thread(2, "worker")
+        for name, (calls, milliseconds) in functions.items():
+            for part in (1, 2):  # the sums so far, and at the end
+                worker.counter(f"{TRANSFORM_CALLS}{name}", part * MS, calls * part / 2)
+                worker.counter(f"{TRANSFORM_TIME}{name}", part * MS, milliseconds * part / 2 * MS)
+        for number in range(10):
+            thread.span("wait for BatchDataset", Category.DATA, number * 20 * MS, number * 20 * MS + 10 * MS)
+            thread.step(number, number * 20 * MS, (number + 1) * 20 * MS)
+        recording = readers_store.read(str(store.write()))
+        return transforms.words(recording, steps.choose(recording))
+
+    return made
+
+
+def test_calls_and_time_are_those_at_the_end(told):
+    text = told(scale=(40, 10), augment=(40, 190))
+    assert text == "; in its functions, 95 % of the time is in augment: 40 calls, 4.8 ms each, about 190.0 ms in all"
+
+
+@pytest.mark.parametrize(
+    "functions",
+    [
+        pytest.param({}, id="no function"),
+        pytest.param({"augment": (40, 40)}, id="too short for the waits"),
+        pytest.param(dict.fromkeys("abcd", (40, 90)), id="all alike"),
+    ],
+)
+def test_no_function_is_named_without_a_reason(told, functions):
+    assert told(**functions) == ""
