@@ -178,6 +178,55 @@ def test_a_module_is_found_although_the_processor_slows_down_more(seed):
     assert [each["module"] for each in found["modules"]] == ["net.1"]
 
 
+@pytest.mark.parametrize("factor", [1, 1.3])
+@pytest.mark.parametrize("noise", [0.05, 0.3])
+def test_the_stated_lengths_are_medians_of_the_steps_although_no_module_explains_all_of_the_change(noise, factor):
+    """All parts of a step take longer, one module more than the others; records make a step longer by `factor`."""
+    chance = random.Random(2)
+    parts = {"net.0": (0.27, 1.0), "net.1": (0.1, 0.2), None: (0.63, 1.3)}
+    wholes = [sum(times[late] for times in parts.values()) for late in (0, 1)]
+    speeds = [max(chance.gauss(1, noise), 0.4) for _ in range(1_200)]
+    lengths = [
+        int(MS * speed * wholes[number >= 600] * (factor if number % 8 == 4 else 1))
+        for number, speed in enumerate(speeds)
+    ]
+    rows = [
+        (number, owner, 1, 1, int(MS * speeds[number] * times[number >= 600] * chance.gauss(1, 0.03)))
+        for number in range(4, 1_200, 8)
+        for owner, times in parts.items()
+        if owner
+    ]
+    table = pl.DataFrame(rows, schema=("step", "owner", "part", "bound", "self_ns"), orient="row")
+    table = table.cast({"step": pl.UInt32})
+    steps = made(lengths, lambda number: number % 8 == 4)
+    found = shifts.shift(steps, Ownership("host", 1, 1, table, table, table, 1), NO_SPANS)
+    assert found["step"] == pytest.approx(600, abs=3)
+    before, after = (shifts.alike(steps).filter(side)["duration_ns"] for side in (at_most(599), at_most(599).not_()))
+    assert found["before_ms"] == pytest.approx(before.median() / MS, rel=0.05)
+    assert found["after_ms"] == pytest.approx(after.median() / MS, rel=0.05)
+    assert found["statistic"].startswith("medians")
+
+
+def at_most(number):
+    return pl.col("number") <= number
+
+
+@pytest.mark.parametrize("after", [2.5, 0.4])
+@pytest.mark.parametrize(("first", "last"), [(600, 640), (560, 599), (590, 620)])
+def test_the_first_step_after_a_change_is_found_among_sampled_steps(first, last, after):
+    """The steps around the change were sampled, and records make a step longer by half."""
+    chance = random.Random(5)
+
+    def sampled(number):
+        return number % 50 < 4 or first <= number <= last
+
+    lengths = [
+        int(MS * (after if number >= 600 else 1) * (1.5 if sampled(number) else 1) * chance.uniform(1, 1.2))
+        for number in range(1_200)
+    ]
+    assert shifts.shift(made(lengths, sampled), None, NO_SPANS)["step"] == 600
+
+
 def twenty(lengths, numbers, factor, noise=0.05, seed=1):
     """Return steps and the owners of the sampled steps `numbers`: 20 modules take 2 % of 1 ms in each of them.
 

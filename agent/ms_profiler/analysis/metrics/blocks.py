@@ -37,10 +37,19 @@ def misfit(values: list[float]) -> float:
 
 
 def jump(values: list[float], before: float, after: float) -> int:
-    """Return the index from which on most values lie nearer to `after` than to `before`."""
-    level, sign = (before + after) / 2, 1 if after > before else -1
-    passed = [0, *itertools.accumulate(sign if value > level else -sign for value in values)]
-    return min(range(len(passed)), key=passed.__getitem__)
+    """Return the index from which on most values lie nearer to `after` than to `before`.
+
+    If two indices are equally good, the one that makes fewer values large counts: disturbed steps are longer.
+
+    Args:
+        values: the series, in order.
+        before: the level of the values before the index.
+        after: the level of the values from the index on.
+    """
+    level, rises = (before + after) / 2, after > before
+    passed = [0, *itertools.accumulate(1 if (value > level) == rises else -1 for value in values)]
+    best = [index for index, sum_ in enumerate(passed) if sum_ == min(passed)]
+    return best[-1 if rises else 0]
 
 
 def change(

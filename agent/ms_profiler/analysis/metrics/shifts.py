@@ -37,6 +37,13 @@ NEAR: Final = 256
 BESIDE: Final = 32
 ABRUPT: Final = 0.35
 OWN: Final = 0.5
+#: The medians of more than `BESIDE` steps on either side are stated only if they change like those of the `BESIDE`
+#: steps, or as the change of the module predicts, to this factor.
+LIKE: Final = 0.8
+#: A change of the lengths by half is visible in the steps around it. Then all steps tell the first step after it.
+VISIBLE: Final = math.log(1.5)
+#: smallest number of steps that tell how much the records of a step change its length
+OFTEN: Final = 8
 #: If a module changed, the ratio of the time of all other modules to the rest of the step changed at most by this part
 #: of the module's change.
 ALONE: Final = 0.25
@@ -59,31 +66,54 @@ def shift(steps: Steps, found: Ownership | None, spans: pl.DataFrame) -> dict[st
         spans: table of the run's spans, with the columns of `tables.SPANS`.
 
     Returns:
-        `step` (the first step after the change), `before_ms`, `after_ms`, and `modules`: a list of `module`,
-        `before_ms` and `after_ms`, the largest change first.
+        `step` (the first step after the change), `before_ms`, `after_ms`, `statistic` (what the two lengths are, in
+        words), and `modules`: a list of `module`, `before_ms` and `after_ms`, the largest change first.
     """
     same = alike(steps)
     if same.is_empty():
         return None
-    lengths = same["duration_ns"].to_list()
+    logs = same["duration_ns"].clip(1).cast(pl.Float64).log()
     size = max(BLOCK, math.ceil(same.height / blocks.MOST))
-    by_length = blocks.change([math.log(max(length, 1)) for length in lengths], size, CLEAR, LEAST)
-    by_module = _of_modules(same, steps, found)
+    by_length = blocks.change(logs.to_list(), size, CLEAR, LEAST)
+    by_module = _of_modules(same, logs, steps, found)
     # a change of the processor's speed may be the largest change of the lengths, but no module explains it
     if by_length is not None and (by_module is None or _agree(by_length, by_module, size)):
-        row, *logs, _ = by_length
-        before, after = map(math.exp, logs)
+        row, expected = by_length[0], None
+    elif by_module is not None:
+        row, expected = by_module
     else:
-        by_share = by_module or _of_phases(same, spans, steps, size)
+        by_share = _of_phases(same, spans, steps, size)
         if by_share is None:
             return small_shifts.shift(same, steps, found)
-        row, before, after = by_share
-    moment = int(same["start_ns"][row])
+        return _stated(steps, found, *by_share, "the fastest tenth of the steps before and after")
+    moment, (width, levels) = int(same["start_ns"][row]), _around(logs, row, expected)
+    if abs(_change(levels)) >= VISIBLE:
+        moment = _first(same, steps, row, levels, 2 * size)
+        width, levels = _around(logs, int(same["start_ns"].search_sorted(moment)), expected)
+    before, after = map(math.exp, levels)
+    of = "the steps" if width >= same.height else f"the {width} steps"
+    return _stated(steps, found, moment, (before, after), f"medians of {of} before and after")
+
+
+def _stated(
+    steps: Steps, found: Ownership | None, moment: int, lengths_ns: tuple[float, float], statistic: str
+) -> dict[str, Any]:
+    """Return a change in the form of `shift`.
+
+    Args:
+        steps: the steps in use.
+        found: the owners of the time of sampled steps; None if no module is known.
+        moment: the start of the first step after the change, ns.
+        lengths_ns: the length of a step before and after, ns.
+        statistic: what the two lengths are, in words.
+    """
+    number = steps.table["number"][int(steps.table["start_ns"].search_sorted(moment))]
     return {
-        "step": int(same["number"][row]),
-        "before_ms": milliseconds(before),
-        "after_ms": milliseconds(after),
-        "modules": [] if found is None else modules(steps, found, (moment, moment), (before, after)),
+        "step": int(number),
+        "before_ms": milliseconds(lengths_ns[0]),
+        "after_ms": milliseconds(lengths_ns[1]),
+        "statistic": statistic,
+        "modules": [] if found is None else modules(steps, found, (moment, moment), lengths_ns),
     }
 
 
@@ -93,20 +123,78 @@ def alike(steps: Steps) -> pl.DataFrame:
     return steps.table.filter(pl.col("content").is_in(kinds["content"].head(1).implode()))[1:]
 
 
-def _agree(by_length: tuple[int, float, float, float], by_module: tuple[int, float, float], size: int) -> bool:
-    """Return whether two changes are the same one: at nearly the same row, and by nearly the same factor."""
-    change, expected = by_length[2] - by_length[1], math.log(by_module[2] / by_module[1])
-    return abs(by_length[0] - by_module[0]) <= 2 * size and 1 / AGREES <= change / expected <= AGREES
+def _agree(by_length: tuple[int, float, float, float], by_module: tuple[int, float], size: int) -> bool:
+    """Return whether two changes are the same one: at nearly the same row, and large enough for the module's change.
+
+    The lengths may change by more, because other parts of a step may change at the same time.
+    """
+    change, expected = by_length[2] - by_length[1], by_module[1]
+    return abs(by_length[0] - by_module[0]) <= 2 * size and change / expected >= 1 / AGREES
 
 
-def _of_modules(same: pl.DataFrame, steps: Steps, found: Ownership | None) -> tuple[int, float, float] | None:
-    """Return the row from which on one module takes another share of a sampled step, and two lengths of a step.
+def _levels(logs: pl.Series, row: int, width: int) -> tuple[float, float]:
+    """Return the medians of the up to `width` values before a row and of those from it on."""
+    return _middle(logs[max(row - width, 0) : row]), _middle(logs[row : row + width])
 
-    The first length is the median before the change, in ns. The second length is what the first becomes if only this
-    module changed. Return None if no share changes, or if several shares change.
+
+def _around(logs: pl.Series, row: int, expected: float | None) -> tuple[int, tuple[float, float]]:
+    """Return how many steps on either side of a row tell the change there, and the medians of their values.
+
+    The number is that of all steps if they all do. The speed of the processor may have changed far from the row, which
+    is no part of the change.
+
+    Args:
+        logs: the logarithms of the steps' lengths.
+        row: the first step after the change.
+        expected: the logarithm of the factor that the change of one module predicts; None if all steps tell the change.
+    """
+    widths = [BESIDE << power for power in range(64) if BESIDE << power < max(row, logs.len() - row)]
+    found = [(width, _levels(logs, row, width)) for width in (logs.len(), *reversed(widths))]
+    if expected is None:
+        return found[0]
+    # the lengths change by more than the module predicts if other parts of a step change at the same time
+    near = _change(found[-1][1])
+    told = near if near / expected > AGREES else expected
+    return next((each for each in found if LIKE <= _change(each[1]) / told <= 1 / LIKE), found[-1])
+
+
+def _change(levels: tuple[float, float]) -> float:
+    return levels[1] - levels[0]
+
+
+def _first(same: pl.DataFrame, steps: Steps, row: int, levels: tuple[float, float], around: int) -> int:
+    """Return the start of the first step after a change of the lengths, in ns. All steps count, sampled or not.
+
+    Records change the length of a step. So for each `content`, the median of this change is taken off first.
 
     Args:
         same: steps with the same records.
+        steps: the steps in use.
+        row: the row of `same` from which on the lengths differ.
+        levels: the logarithms of the lengths of `same` before and after the change.
+        around: number of rows of `same` on either side in which the step is sought.
+    """
+    starts = same["start_ns"]
+    first, last = max(row - around, 0), min(row + around, same.height) - 1
+    level = pl.when(pl.col("start_ns") < starts[row]).then(levels[0]).otherwise(levels[1])
+    between = pl.col("start_ns").is_between(starts[row - 1], starts[row], closed="none")
+    off = pl.when(~between).then(pl.col("log") - level)
+    own = pl.when(off.count().over("content") >= OFTEN).then(off.median().over("content")).otherwise(0.0)
+    every = steps.table.with_columns(log=pl.col("duration_ns").clip(1).cast(pl.Float64).log())
+    near = every.with_columns(pl.col("log") - own).filter(pl.col("start_ns").is_between(starts[first], starts[last]))
+    at = blocks.jump(near["log"].to_list(), *levels)
+    return int(near["start_ns"][min(at, near.height - 1)])
+
+
+def _of_modules(same: pl.DataFrame, logs: pl.Series, steps: Steps, found: Ownership | None) -> tuple[int, float] | None:
+    """Return the row from which on one module takes another share of a sampled step, and the change of a step by it.
+
+    The change is the logarithm of the factor by which a step becomes longer if only this module changed. Return None if
+    no share changes, or if several shares change.
+
+    Args:
+        same: steps with the same records.
+        logs: the logarithms of their lengths.
         steps: the steps in use.
         found: the owners of the time of sampled steps; None if no module is known.
     """
@@ -144,29 +232,26 @@ def _of_modules(same: pl.DataFrame, steps: Steps, found: Ownership | None) -> tu
     last, row = (int(same["start_ns"].search_sorted(at)) for at in (earlier[-1], moment))
     if not BLOCK <= last <= row <= same.height - BLOCK:
         return None
-    logs = same["duration_ns"].cast(pl.Float64).log()
     # between two sampled steps, the lengths of the other steps tell which of them is the first after the change
     level = _middle(logs[max(last - NEAR, 0) : last])
     near = logs[last:row]
     fits = [0.0, *((near - level).abs() - (near - level - change).abs()).cum_sum().to_list()]
     row = last + min(range(len(fits)), key=fits.__getitem__)
     # where steps become longer little by little, two distant groups of sampled steps look like a change between them
-    jumped = _middle(logs[row : row + BESIDE]) - _middle(logs[max(row - BESIDE, 0) : row])
-    if jumped / change < ABRUPT:
-        return None
-    before = math.exp(_middle(logs[:row]))
-    return row, before, before * math.exp(change)
+    return (row, change) if _change(_levels(logs, row, BESIDE)) / change >= ABRUPT else None
 
 
 def _middle(values: pl.Series) -> float:
     return float(statistics.median(values.to_list()))
 
 
-def _of_phases(same: pl.DataFrame, spans: pl.DataFrame, steps: Steps, size: int) -> tuple[int, float, float] | None:
-    """Return the row from which on a phase takes another share of a step, and the lengths of a step before and after.
+def _of_phases(
+    same: pl.DataFrame, spans: pl.DataFrame, steps: Steps, size: int
+) -> tuple[int, tuple[float, float]] | None:
+    """Return the start of the step from which on a phase takes another share, and two lengths of a step, in ns.
 
-    The lengths are those at full speed, in ns. The result is None if no share changes, or if steps at full speed do not
-    show the change.
+    The lengths are those at full speed before and after this step. The result is None if no share changes, or if steps
+    at full speed do not show the change.
 
     Args:
         same: steps with the same records.
@@ -205,7 +290,7 @@ def _of_phases(same: pl.DataFrame, spans: pl.DataFrame, steps: Steps, size: int)
     # The ratio of the phase changed most clearly, so the phase itself changed, and not the rest of the step.
     expected = math.log((1 - share) / (1 - shared))
     agrees = bool(expected) and 1 / AGREES <= seen / expected <= AGREES
-    return (place, before, after) if agrees and abs(seen) >= LEAST else None
+    return (int(same["start_ns"][place]), (before, after)) if agrees and abs(seen) >= LEAST else None
 
 
 def modules(

@@ -106,6 +106,7 @@ def shift(same: pl.DataFrame, steps: Steps, found: Ownership | None) -> dict[str
         "step": int(same["number"][min(row, same.height - 1)]),
         "before_ms": milliseconds(math.exp(level)),
         "after_ms": milliseconds(math.exp(later)),
+        "statistic": f"lower quartiles of up to {NEAR} steps before and after",
         "modules": [
             {
                 "module": each.owner,

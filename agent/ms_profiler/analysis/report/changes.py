@@ -9,7 +9,7 @@ def lines(summary: dict[str, Any]) -> list[str]:
     """Return a line about the sudden or the gradual change of the step time in a summary; nothing if there is none."""
     if shift := summary.get("shift"):
         change = _change(shift["before_ms"], shift["after_ms"])
-        return [f"From step {shift['step']} on: {change} a step; {_whose(shift)}"]
+        return [f"From step {shift['step']} on: {change} a step ({shift['statistic']}); {_whose(shift)}"]
     if slowing := summary.get("slowing"):
         change = _change(slowing["from_ms"], slowing["to_ms"])
         return [f"Steps become longer little by little: {change}; {_whose(slowing)}"]
