@@ -14,7 +14,7 @@ from ms_profiler.analysis.metrics.measures import measure
 from ms_profiler.analysis.readers import store as reader
 from ms_profiler.analysis.report import modules
 from ms_profiler.analysis.writers import modules_summary
-from ms_profiler.store.format import Category
+from ms_profiler.store.format import Category, Flag
 from store_builder import MS, StoreBuilder, folder_of
 from timeline import bounds, lanes
 
@@ -114,8 +114,7 @@ def test_the_sentence_says_mostly_of_what_takes_most(tmp_path, operators, mostly
 
 def slowest(measures):
     called = module_waits.callbacks(measures.spans, measures.recording.names, measures.steps)
-    numbers = measures.steps.table["number"]
-    return slow_steps.slowest(measures.ownership, measures.steady, measures.pieces, numbers, called)
+    return slow_steps.slowest(measures.ownership, measures.steady, measures.pieces, measures.steps.table, called)
 
 
 def test_the_module_that_made_a_step_slow_is_named(tmp_path):
@@ -162,7 +161,7 @@ def test_a_step_that_waits_for_kernels_of_earlier_ones_says_so(tmp_path):
     found = slowest(measures)
     assert (found.number, found.module, found.earlier, found.earlier_ns) == (7, "", (2, 6), 142 * MS)
     tree = modules_summary.summary(measures)
-    assert modules.slow(tree, {"slowest": []}) == [
+    assert modules.slow(tree) == [
         "step 7 took 166.0 ms longer than the median step; kernels that steps 2 to 6 had queued ran in it for 142.0 ms"
     ]
 
@@ -217,10 +216,32 @@ def test_the_slowest_step_is_named_with_the_part_that_grew(tmp_path):
     path = store.write()
     engine.analyse([str(path)])
     summary = json.loads((path / "summary.json").read_text())
-    assert modules.slow(summary["module_tree"], summary["steps"]) == [
+    assert modules.slow(summary["module_tree"]) == [
         "step 5 took 29.000 ms longer than the median step, all of it in waiting for data "
         "(+39.000 ms; the rest of the step was shorter than usual)",
-        "step 0 is left out here: it came first, compiled, or its modules were not recorded",
+        "step 0 took longer, but is left out here: it compiled, or came first",
+    ]
+
+
+def test_all_longer_steps_are_named_with_the_reason_why_they_are_left_out(tmp_path):
+    """Seven steps compile, of which one takes no longer than the slowest other step; two steps are not sampled."""
+    store = StoreBuilder(tmp_path, framework=TORCH)
+    thread, at = store.process().thread(), 50 * MS
+    for number in range(40):
+        compiled = number in (0, 2, 4, 6, 8, 10, 20)
+        length = {5: 8, 20: 5, 30: 200, 33: 50}.get(number, 100 + number if compiled else 2) * MS
+        if compiled:
+            thread.span("compile", Category.COMPILE, at, at + length)
+        thread.span("Net", Category.MODULE, at, at + length)
+        thread.step(number, at, at + length, flags=int(Flag.COARSE) if number in (30, 33) else 0)
+        at += length
+    path = store.write()
+    engine.analyse([str(path)])
+    summary = json.loads((path / "summary.json").read_text())
+    assert summary["module_tree"]["slow_step"]["step"] == 5
+    assert modules.slow(summary["module_tree"])[1:] == [
+        "steps 30 and 33 took longer, but are left out here: they were not recorded",
+        "steps 0, 2, 4, 6, 8 and 10 took longer, but are left out here: they compiled, or came first",
     ]
 
 

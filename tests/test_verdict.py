@@ -148,6 +148,12 @@ def found(parts, table, source=StepSource.SCRIPT, steps=20, compile_ns=0, before
         (
             {"data": 0.9},
             shares(data=0.9),
+            {"compile_ns": 4 * SECOND, "before_ns": 499 * SECOND // 100, "run_ns": 5 * SECOND},
+            "Compiling took 4.0 s of the run of 5.0 s.",
+        ),
+        (
+            {"data": 0.9},
+            shares(data=0.9),
             {"compile_ns": SECOND // 2, "run_ns": SECOND, "source": StepSource.WHOLE_RUN},
             "Compiling took 500 ms of the run of 1.0 s.",
         ),

@@ -1,6 +1,6 @@
 """Find what took the extra time of the slowest step: a module, kernels of earlier steps, a callback, or a phase."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from typing import Final
 
 import polars as pl
@@ -15,6 +15,10 @@ SLOWER: Final = 0.1
 EXPLAINS: Final = 0.5
 #: smallest number of steps to compare, the slowest step included
 LEAST: Final = 3
+#: reasons for which steps are not compared
+NOT_RECORDED: Final = "not recorded"
+UNSTEADY: Final = "unsteady"
+NO_MODULES: Final = "no modules"
 
 
 @dataclass(frozen=True)
@@ -32,6 +36,7 @@ class Slow:
         phase: phase, or callback of the script, that explains the extra time; empty if no phase does, or if a module or
             earlier steps explain it.
         phase_ns: extra time of the phase, compared with the median step.
+        longer: reason -> steps that took longer, but are not compared for this reason, the longest first.
     """
 
     number: int
@@ -42,20 +47,50 @@ class Slow:
     earlier_ns: int = 0
     phase: str = ""
     phase_ns: int = 0
+    longer: dict[str, list[int]] = field(default_factory=dict)
 
 
 def slowest(
-    found: Ownership, steady: pl.DataFrame, cut: pl.DataFrame, numbers: pl.Series, callbacks: pl.DataFrame
+    found: Ownership, steady: pl.DataFrame, cut: pl.DataFrame, every: pl.DataFrame, callbacks: pl.DataFrame
 ) -> Slow | None:
-    """Return the cause of the slowest step; None if no step took much longer than usual.
+    """Return the slowest step with its cause, and the longer steps; None if no step took much longer than usual.
 
     Args:
         found: the modules of the run with their times, from `ownership.ownership`.
         steady: steps that are compared, with `row`.
         cut: the steps cut into phases, from `phases.pieces`.
-        numbers: the numbers of all steps in use.
+        every: the table of all steps in use.
         callbacks: the time of each callback of the script in each step: `step` (row), `name`, `time`.
     """
+    slow = _slowest(found, steady, cut, every["number"], callbacks)
+    return None if slow is None else replace(slow, longer=_longer(slow.number, every, steady["row"]))
+
+
+def _longer(slow: int, every: pl.DataFrame, steady: pl.Series) -> dict[str, list[int]]:
+    """Return the steps that took longer than the slowest compared step, by the reason why they are not compared.
+
+    Args:
+        slow: the number of the slowest compared step.
+        every: the table of all steps in use.
+        steady: the rows of the steady steps.
+    """
+    reason = (
+        pl.when(~pl.col("recorded"))
+        .then(pl.lit(NOT_RECORDED))
+        .when(~pl.col("row").is_in(steady.implode()))
+        .then(pl.lit(UNSTEADY))
+        .otherwise(pl.lit(NO_MODULES))
+    )
+    rows = every.with_row_index("row")
+    longer = rows.filter(pl.col("duration_ns") > pl.col("duration_ns").filter(pl.col("number") == slow).first())
+    ordered = longer.sort("duration_ns", "row", descending=[True, False]).select("number", reason=reason)
+    return {name: ordered.filter(reason=name)["number"].to_list() for name in ordered["reason"].unique().sort()}
+
+
+def _slowest(
+    found: Ownership, steady: pl.DataFrame, cut: pl.DataFrame, numbers: pl.Series, callbacks: pl.DataFrame
+) -> Slow | None:
+    """Return the slowest of the compared steps with its cause, as `slowest` does; `numbers` are those of all steps."""
     table = steady.filter(pl.col("row").is_in(found.sums["step"].unique().implode()))
     if table.height < LEAST:
         return None

@@ -15,6 +15,8 @@ from ms_profiler.store.run_info import RunInfo
 
 #: compiling is the biggest finding if it takes at least this part of the run
 COMPILE_SHARE = 0.5
+#: the end of the last compilation is told only if it lies within this part of the run; otherwise little was left
+EARLY = 0.95
 #: waiting is the biggest finding if it takes at least this part of a step, even if computing takes more
 WAIT_SHARE = 0.2
 #: words for the time of which a primitive takes a share
@@ -140,7 +142,7 @@ def finding(
     unit = "run" if whole else "step"
     if compile_ns and run_ns > 0 and compile_ns / run_ns >= COMPILE_SHARE:
         first = f"the first {_seconds(before_ns)} of the run; nothing was compiled after that"
-        total = first if before_ns and not whole else f"the run of {_seconds(run_ns)}"
+        total = first if 0 < before_ns < EARLY * run_ns and not whole else f"the run of {_seconds(run_ns)}"
         return Finding(
             bounds.COMPILE,
             compile_ns / run_ns,

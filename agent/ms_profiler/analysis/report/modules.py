@@ -20,6 +20,13 @@ _PHASES: Final = {
     "other": "code outside of modules",
 }
 
+#: reason for which longer steps are left out -> words for one step, and for several
+_LEFT_OUT: Final = {
+    "unsteady": ("it compiled, or came first", "they compiled, or came first"),
+    "not recorded": ("it was not recorded", "they were not recorded"),
+    "no modules": ("its modules were not recorded", "their modules were not recorded"),
+}
+
 
 def title(tree: dict[str, Any], processes: int) -> str:
     """Return the title of the table.
@@ -78,28 +85,29 @@ def table(tree: dict[str, Any], top: int = ROWS) -> Table:
     return table
 
 
-def slow(tree: dict[str, Any] | None, steps: dict[str, Any]) -> list[str]:
+def slow(tree: dict[str, Any] | None) -> list[str]:
     """Return a line about the cause of the slowest step; no line if the summary has no such step.
 
-    The search for the slowest step leaves some steps out. If one of them took longer, a second line says so.
+    The search for the slowest step leaves some steps out. If some of them took longer, further lines say so.
 
     Args:
         tree: `module_tree` of the summary; None where no module is known.
-        steps: `steps` of the summary.
     """
     found = tree["slow_step"] if tree else None
     if not found:
         return []
-    lines = [_slow(found)]
-    durations = {item["number"]: item["ms"] for item in steps["slowest"]}
-    least = durations.get(found["step"], 0.0)
-    slower = sorted(number for number, duration in durations.items() if duration > least)
-    if slower:
-        numbers = f"{', '.join(map(str, slower[:-1]))} and {slower[-1]}" if slower[1:] else str(slower[0])
-        are, they, their = ("s {} are", "they", "their") if slower[1:] else (" {} is", "it", "its")
-        why = f"{they} came first, compiled, or {their} modules were not recorded"
-        lines.append(f"step{are.format(numbers)} left out here: {why}")
-    return lines
+    return [_slow(found), *(_longer(reason, each) for reason, each in found["longer"].items())]
+
+
+def _longer(reason: str, longer: dict[str, Any]) -> str:
+    """Return a sentence about steps that took longer than the slowest compared step, and why they are left out."""
+    several, count = longer["count"] > 1, longer["count"]
+    *first, last = map(str, longer["steps"])
+    numbers = f"{', '.join(first)} and {last}" if first else last
+    what = f"steps {numbers}" if several else f"step {numbers}"
+    if count > len(longer["steps"]):
+        what = f"{count} steps, the longest of them {numbers},"
+    return f"{what} took longer, but {'are' if several else 'is'} left out here: {_LEFT_OUT[reason][several]}"
 
 
 def _slow(found: dict[str, Any]) -> str:

@@ -94,7 +94,7 @@ def _print(summary: dict[str, Any], directory: str, out: Console, top: int | Non
             widths.lines(Text(title, style="bold"), out)
             out.print(Padding(widths.fitted(table, out.width - _INDENT), (0, 0, 0, _INDENT)))
     for title, lines in (
-        ("Slowest step", modules.slow(summary.get("module_tree"), summary["steps"])),
+        ("Slowest step", modules.slow(summary.get("module_tree"))),
         ("Memory of tensors", _memory(summary["memory"], summary.get("module_tree"))),
         ("Memory of processes", remarks.memory(summary.get("host_memory"))),
         ("Utilization", utilization(summary.get("utilization"))),

@@ -8,6 +8,8 @@ from ms_profiler.analysis.metrics.steps import milliseconds
 
 #: largest number of listed modules; if there are more, only the modules with the longest times are listed
 MOST: Final = 200
+#: largest number of listed steps that took longer than the slowest compared step, for each reason
+LONGER: Final = 8
 _TIMES: Final = ("forward", "backward", "optimizer", "total", "self", "inferred")
 
 
@@ -25,7 +27,7 @@ def summary(measures: Measures) -> dict[str, Any] | None:
     tree = tree.with_row_index("row")
     listed = tree.sort("total_ns", "row", descending=[True, False]).head(MOST).sort("row")
     called = module_waits.callbacks(measures.spans, measures.recording.names, measures.steps)
-    slow = slow_steps.slowest(found, measures.steady, measures.pieces, measures.steps.table["number"], called)
+    slow = slow_steps.slowest(found, measures.steady, measures.pieces, measures.steps.table, called)
     return {
         "basis": found.basis,
         "steps": found.steps,
@@ -58,5 +60,9 @@ def summary(measures: Measures) -> dict[str, Any] | None:
             "earlier_ms": milliseconds(slow.earlier_ns),
             "phase": slow.phase or None,
             "phase_longer_ms": milliseconds(slow.phase_ns),
+            "longer": {
+                reason: {"count": len(numbers), "steps": sorted(numbers[:LONGER])}
+                for reason, numbers in slow.longer.items()
+            },
         },
     }
