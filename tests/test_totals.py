@@ -1,12 +1,19 @@
 """In a run with sampled steps, times that were recorded in all steps are exact, and only the others are estimates."""
 
+import io
 import json
 
+import polars as pl
 import pytest
 from ms_profiler.analysis.driver import engine
+from ms_profiler.analysis.metrics import long_steps
+from ms_profiler.analysis.model import tables
+from ms_profiler.analysis.report import changes, terminal
 from ms_profiler.store import layout
 from ms_profiler.store.format import Category, Flag, StepSource
+from rich.console import Console
 from store_builder import FORWARD, MS, StoreBuilder
+from test_shifts import made
 
 STEPS, STRETCH, BURST = 160, 40, 8
 #: steps that write a checkpoint of 5 ms; none of them is sampled
@@ -103,6 +110,69 @@ def test_nothing_is_estimated_where_all_phases_are_recorded(tmp_path):
         "other": (count * 2.0 + (STEPS - count) * 4.0, False),
         "checkpoint": (15.0, False),
     }
+
+
+#: a step that was not sampled sleeps for this time
+LONG, SLEEP = 100, 2_000 * MS
+
+
+def sleeping(thread, number, at):
+    """Let the thread sleep in one step, and return the end of the sleep."""
+    return at + SLEEP if number == LONG else at
+
+
+def test_a_long_step_that_was_not_sampled_is_told_and_its_time_is_not_divided(tmp_path):
+    def fill(thread, number, at):
+        thread.span("forward", Category.FORWARD, at, at + 2 * MS)
+        if sampled(number):
+            thread.span("Net", Category.MODULE, at + 2 * MS, at + 3 * MS)
+        return sleeping(thread, number, at + 6 * MS)
+
+    summary = analysed(tmp_path, StepSource.DATASET, fill)
+    found = told(summary)
+    assert found["forward"] == (pytest.approx(STEPS * 3 - 1), True)
+    assert found["other"] == (pytest.approx(STEPS * 3 + 1 + SLEEP / MS), True)
+    long = summary["long_steps"]
+    assert (long["count"], long["steps"]) == (1, [{"number": LONG, "ms": 2_006.0}])
+    assert long["contains_ms"] == {"other": 2_004.0, "forward": 2.0}
+    (line,) = changes.long(summary)
+    assert line.startswith(f"Step {LONG} (2.01 s) took 68 % of the time of all steps, but was not sampled")
+    assert line.endswith("2.00 s lie outside of the recorded phases")
+    out = io.StringIO()
+    terminal.show(summary, "DIR", Console(file=out, width=200))
+    assert out.getvalue().splitlines()[1] == line
+    (row,) = (line for line in out.getvalue().splitlines() if line.startswith("  steps "))
+    assert row.split("  ")[-1].strip().startswith("other 2.48 s, forward ")
+
+
+def test_a_long_step_without_hooks_is_not_recorded_and_not_divided(tmp_path):
+    def fill(thread, number, at):
+        if sampled(number):
+            thread.span("Net", Category.FORWARD, at, at + 2 * MS)
+            thread.span("SGD.step", Category.OPTIMIZER, at + 2 * MS, at + 4 * MS)
+        return sleeping(thread, number, at + 6 * MS)
+
+    found = told(analysed(tmp_path, StepSource.OPTIMIZER_CYCLE, fill))
+    assert found["not recorded"] == (SLEEP / MS + 6, False)
+    assert found["forward"] == (pytest.approx(STEPS * 2 - 2), True)
+
+
+def test_sampled_or_usual_steps_are_not_told_as_long(tmp_path):
+    def fill(thread, number, at):
+        thread.span("forward", Category.FORWARD, at, at + 2 * MS)
+        return at + (900 if number == 10 else 12 if number % 20 == 19 else 6) * MS
+
+    assert analysed(tmp_path, StepSource.DATASET, fill)["long_steps"] is None
+
+
+def test_the_sleep_in_a_long_step_is_told():
+    looks = pl.DataFrame(
+        {"time_ns": [6 * MS, 7 * MS, 207 * MS], "before_ns": [6 * MS, 7 * MS, 7 * MS], "ran_ns": [0, MS, 2 * MS]}
+    ).with_columns(process=pl.lit(1), thread=pl.lit(1), waited_ns=pl.lit(0))
+    steps = made([MS] * 7 + [203 * MS] + [MS] * 12, lambda number: number < 4)
+    found = long_steps.summary(steps, pl.DataFrame(schema=tables.SPANS), looks)
+    assert (found["steps"], found["asleep_ms"]) == ([{"number": 7, "ms": 203.0}], 200.0)
+    assert changes.long({"long_steps": found})[0].endswith("; the stepping thread was asleep or blocked for 200.0 ms")
 
 
 def test_passes_are_estimated_while_their_hooks_are_away(tmp_path):

@@ -6,7 +6,7 @@ from typing import Final
 
 import polars as pl
 
-from ms_profiler.analysis.metrics import intervals, phases, sampling
+from ms_profiler.analysis.metrics import intervals, long_steps, phases, sampling
 from ms_profiler.analysis.metrics.steps import Steps
 from ms_profiler.analysis.metrics.stretches import UNRECORDED
 from ms_profiler.analysis.model import tables
@@ -102,7 +102,8 @@ def _phases(steps: Steps, spans: pl.DataFrame, found: pl.DataFrame) -> dict[str,
 
     The spans of phases are recorded in all steps, except those of `_RESTING` while their hooks are away. So only the
     rest of a step that was not sampled is estimated: the time outside of the recorded phases is divided as in the
-    sampled steps. There, modules tell which part of it is a forward pass.
+    sampled steps. There, modules tell which part of it is a forward pass. In a long step (`long_steps`), this time is
+    "other", or "not recorded" if hooks were away.
 
     Args:
         steps: the steps in use.
@@ -119,16 +120,21 @@ def _phases(steps: Steps, spans: pl.DataFrame, found: pl.DataFrame) -> dict[str,
     resting = pl.col("phase").is_in([*_RESTING, phases.OTHER])
     exact = [found]
     divided = []
-    for rows, unknown, split in (
-        (left_out.filter(~away)["row"], pl.col("phase") == phases.OTHER, beside),
-        (left_out.filter(away)["row"], resting, found.filter(resting)),
+    # the sampled steps tell nothing about a step that is far longer than they are, so its time is not divided
+    long = long_steps.found(steps)
+    usual = pl.lit(True) if long is None else ~pl.col("row").is_in(long.table["row"].implode())
+    for rows, unknown, split, rest in (
+        (left_out.filter(~away)["row"], pl.col("phase") == phases.OTHER, beside, phases.OTHER),
+        (left_out.filter(away)["row"], resting, found.filter(resting), UNRECORDED),
     ):
         own = told.filter(pl.col("row").is_in(rows.implode()))
-        exact.append(own.filter(~unknown))
-        divided.append(_divided(split.group_by("row", "phase").agg(pl.col("ns").sum()), own.filter(unknown), steps))
+        exact.append(own.filter(usual, ~unknown))
+        exact.append(own.filter(~usual).with_columns(pl.col("phase").replace(phases.OTHER, rest)))
+        sampled = split.group_by("row", "phase").agg(pl.col("ns").sum())
+        divided.append(_divided(sampled, own.filter(usual, unknown), steps))
     sums: dict[str, float] = dict(pl.concat(exact).group_by("phase").agg(pl.col("ns").sum()).iter_rows())
     if skipped := int(steps.table.filter(~wanted)["duration_ns"].sum()):
-        sums[UNRECORDED] = skipped
+        sums[UNRECORDED] = sums.get(UNRECORDED, 0) + skipped
     names = [name for name in (*phases.ALL, UNRECORDED) if name in sums or any(name in part for part in divided)]
     return {name: _added(sums.get(name, 0.0), [part[name] for part in divided if name in part]) for name in names}
 

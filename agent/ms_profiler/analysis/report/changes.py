@@ -1,8 +1,12 @@
-"""Lasting changes of the step time, as text for people."""
+"""Lasting changes of the step time, and few long steps, as text for people."""
 
-from typing import Any
+from typing import Any, Final
 
+from ms_profiler.analysis.metrics.phases import OTHER
 from ms_profiler.analysis.report.durations import milliseconds
+
+#: the sleep in long steps is told if it takes at least this part of them
+MUCH: Final = 0.1
 
 
 def lines(summary: dict[str, Any]) -> list[str]:
@@ -14,6 +18,26 @@ def lines(summary: dict[str, Any]) -> list[str]:
         change = _change(slowing["from_ms"], slowing["to_ms"])
         return [f"Steps become longer little by little: {change}; {_whose(slowing)}"]
     return []
+
+
+def long(summary: dict[str, Any]) -> list[str]:
+    """Return a line about few steps that were not sampled and take much of the time; nothing if there are none."""
+    found = summary.get("long_steps")
+    if not found:
+        return []
+    listed = ", ".join(f"{item['number']} ({milliseconds(item['ms'])})" for item in found["steps"])
+    more = found["count"] - len(found["steps"])
+    what = f"Step{'s' * (found['count'] > 1)} {listed}{f' and {more} more' * bool(more)}"
+    phase, most = next(iter(found["contains_ms"].items()))
+    where = "outside of the recorded phases" if phase == OTHER else f"in the phase {phase}"
+    known = f"{milliseconds(most)} {'lie ' * (phase == OTHER)}{where}"
+    if found["asleep_ms"] >= MUCH * found["total_ms"]:
+        known += f"; the stepping thread was asleep or blocked for {milliseconds(found['asleep_ms'])}"
+    were, their = ("were", "their") if found["count"] > 1 else ("was", "its")
+    return [
+        f"{what} took {found['share'] * 100:.0f} % of the time of all steps, but {were} not sampled, so {their} "
+        f"operators and modules are unknown: {known}"
+    ]
 
 
 def _change(before: float, after: float) -> str:

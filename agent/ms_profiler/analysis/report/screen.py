@@ -94,7 +94,10 @@ def _wrapped(text: str, width: int, style: str = "", indent: str = "") -> list[T
 def _head(summary: dict[str, Any], width: int) -> list[Text]:
     ended = [process["state"] for process in summary["run"]["processes"] if process["state"] not in _ENDED]
     run = terminal.run_line(summary).plain + "".join(f"; {state}" for state in dict.fromkeys(ended))
-    lines = [*_wrapped(summary["verdict"], width, "bold"), *_wrapped(run, width, "dim")]
+    lines = _wrapped(summary["verdict"], width, "bold")
+    for line in changes.long(summary):
+        lines += _wrapped(line, width, "bold")
+    lines += _wrapped(run, width, "dim")
     lines += _wrapped(_steps(summary), width)
     if held := summary.get("memory"):
         most = f"at most {held['peak_mb']:,.2f} MiB by {held['component']}"

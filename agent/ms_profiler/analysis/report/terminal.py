@@ -33,7 +33,7 @@ _STATES = {
     "copying": "only copies",
     "idle": "idle",
 }
-#: phases that are not listed for a part of the run, because they say nothing about what happened in it
+#: phases that are listed only for the steps, and only if they are among the longest: they say little about a part
 _UNTOLD = ("other", "not recorded")
 #: number of phases that are listed for a part of the run; the longest are listed
 _CONTAINED = 3
@@ -69,6 +69,7 @@ def page() -> Console:
 def _print(summary: dict[str, Any], directory: str, out: Console, top: int | None) -> None:
     for head in (
         Text(summary["verdict"], style="bold"),
+        *(Text(line, style="bold") for line in changes.long(summary)),
         run_line(summary),
         Text(steps_line.line(summary)),
         *map(Text, changes.lines(summary)),
@@ -135,16 +136,23 @@ def _whole_run(processes: list[dict[str, Any]] | None, seconds: float) -> Iterat
     # only the last column may be broken into lines, so that the figures keep their width
     table.columns[-1].justify, table.columns[-1].no_wrap = "left", False
     for part in processes[0]["parts"]:
-        inside = [f"{name} {_ms(time)}" for name, time in part["contains_ms"].items() if name not in _UNTOLD]
+        inside = [f"{name} {_ms(time)}" for name, time in _told(part)]
         share = f"{part['share'] * 100:5.1f} %"
-        table.add_row(
-            part["part"], _ms(part["total_ns"] / 1e6), share, _bar(part["share"]), ", ".join(inside[:_CONTAINED])
-        )
+        table.add_row(part["part"], _ms(part["total_ns"] / 1e6), share, _bar(part["share"]), ", ".join(inside))
     several = len(processes) > 1
     of = f", its steps those of {remarks.who(processes[0])}" if several else ""
     yield f"The whole run, {seconds:.2f} s{of}", table
     if several:
         yield "Processes that have steps", _stepping(processes)
+
+
+def _told(part: dict[str, Any]) -> list[tuple[str, float]]:
+    """Return the phases that are listed for a part of the run, with their times in ms, the longest first."""
+    ordered = sorted(part["contains_ms"].items(), key=lambda item: -item[1])
+    named = [item for item in ordered if item[0] not in _UNTOLD][:_CONTAINED]
+    if part["part"] != "steps":
+        return named
+    return [item for place, item in enumerate(ordered) if item in named or place < _CONTAINED]
 
 
 def _stepping(processes: list[dict[str, Any]]) -> Table:

@@ -11,7 +11,17 @@ from typing import Any, BinaryIO
 
 import polars as pl
 
-from ms_profiler.analysis.metrics import cycles, graph_breaks, intervals, kernels, memory, operators, pipelines, steps
+from ms_profiler.analysis.metrics import (
+    cycles,
+    graph_breaks,
+    intervals,
+    kernels,
+    long_steps,
+    memory,
+    operators,
+    pipelines,
+    steps,
+)
 from ms_profiler.analysis.metrics.binding import Bound
 from ms_profiler.analysis.metrics.measures import Measures
 from ms_profiler.analysis.metrics.steps import milliseconds
@@ -76,6 +86,7 @@ def summary(measures: Measures) -> dict[str, Any]:
         "run": _run(measures),
         "whole_run": whole_run.summary(measures),
         "steps": _steps(measures),
+        "long_steps": long_steps.summary(measures.steps, measures.spans, recording.looks),
         "shift": measures.changes[0],
         "slowing": measures.changes[1],
         "phases": _phases(measures),
