@@ -30,7 +30,7 @@ def long(summary: dict[str, Any]) -> list[str]:
     what = f"Step{'s' * (found['count'] > 1)} {listed}{f' and {more} more' * bool(more)}"
     phase, most = next(iter(found["contains_ms"].items()))
     where = "outside of the recorded phases" if phase == OTHER else f"in the phase {phase}"
-    known = f"{milliseconds(most)} {'lie ' * (phase == OTHER)}{where}"
+    known = f"{milliseconds(most)} lie {where}"
     if found["asleep_ms"] >= MUCH * found["total_ms"]:
         known += f"; the stepping thread was asleep or blocked for {milliseconds(found['asleep_ms'])}"
     were, their = ("were", "their") if found["count"] > 1 else ("was", "its")
