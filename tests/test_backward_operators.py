@@ -2,13 +2,15 @@
 
 import importlib.util
 import re
+from dataclasses import replace
 
 import polars as pl
 import pytest
 from ms_profiler.analysis.metrics import backward_operators
+from ms_profiler.analysis.metrics.host_operators import AROUND_NODE
 from ms_profiler.analysis.metrics.measures import measure
 from ms_profiler.analysis.model import tables
-from ms_profiler.analysis.readers import store as reader
+from ms_profiler.analysis.readers import store as reader, tapes
 from ms_profiler.analysis.streams.nesting import nest
 from ms_profiler.store.format import Category
 from store_builder import MS, StoreBuilder
@@ -74,6 +76,7 @@ def bound(tmp_path):
     return bound
 
 
+ACCUMULATES = f"{AROUND_NODE}: torch::autograd::AccumulateGrad"
 EXACT, ORDER, NOTHING = 3, 4, 0
 LAYERS = [("aten::addmm", "Net.a", 0), ("aten::relu", "Net.b", 0), ("aten::addmm", "Net.c", 0)]
 GRADIENTS = [("AddmmBackward0", 0), ("ReluBackward0", 0), ("AddmmBackward0", 0)]
@@ -186,6 +189,39 @@ def kineto(network, batch):
         category = Category.BACKWARD if name == "backward" else Category.OP
         gradient = bool(re.fullmatch(r"autograd::engine::evaluate_function: \w+Backward\d+", name))
         yield event.start_thread_id(), name, category, start, start + event.duration_ns(), event.sequence_nr(), gradient
+
+
+def test_threads_that_train_in_parallel_have_their_own_nodes():
+    """Two threads have the same operators and numbers at nearly the same time, and a tape of one of them.
+
+    Autograd's thread of a device runs a node while both have a pass, and one while only the second has a pass.
+    """
+    names = ["A", "B", "aten::addmm", f"{AROUND_NODE}: AddmmBackward0", "backward", "C", ACCUMULATES]
+    rows = [
+        (thread, kind, category, start + offset, end + offset, arg)
+        for thread, module, offset in ((1, 0, 0), (2, 1, 5))
+        for kind, category, start, end, arg in (
+            (module, Category.MODULE, 0, 100, 0),
+            (2, Category.OP, 10, 90, 2 * 8 if thread == 1 else 0),
+            (4, Category.BACKWARD, 200, 300, 0),
+            (3, Category.OP, 210, 290, 2 * 8 + 1 if thread == 1 else 0),
+        )
+    ]
+    rows += [(3, 6, Category.OP, 250, 255, 0), (3, 6, Category.OP, 301, 303, 0)]
+    table = [
+        (1, thread, kind, int(category), 0, False, start, end, arg) for thread, kind, category, start, end, arg in rows
+    ]
+    spans = nest(pl.DataFrame(table, tables.UNNESTED, orient="row")).select(tables.SPANS.names()).with_row_index("row")
+    tape = tapes.Tape(150, (tapes.Node("AddmmBackward0", 2, 0, "C"),), threads=frozenset([2]))
+    for known, second in (((), "B"), ([tape], "C"), ([replace(tape, threads=frozenset())], "B")):
+        found = backward_operators.nodes(spans, pl.Series(names), known)
+        assert found.select("thread", "start_ns", "began").rows() == [
+            (1, 210, 1),
+            (2, 215, 2),
+            (3, 250, 3),
+            (3, 301, 2),
+        ]
+        assert found["module"].to_list()[:3] == ["A", second, None]
 
 
 @pytest.mark.skipif(importlib.util.find_spec("torch") is None, reason="needs PyTorch")

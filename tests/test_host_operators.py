@@ -87,6 +87,22 @@ def test_gradients_are_of_the_last_operator_with_their_number():
     assert [(found["start_ns"][a], found["start_ns"][b]) for a, b in ties.iter_rows()] == [(10, 100)]
 
 
+def test_threads_have_separate_numbers():
+    """Two threads use number 3 for themselves. A third thread runs the gradients of 3 and of 4 for another one."""
+    found = calls(
+        span(LINEAR, 0, 50, arg=2 * 4),
+        span(ADDMM, 60, 70, arg=2 * 5),
+        span(RELU, 10, 40, arg=2 * 4, thread=2),
+        span(BACKWARD, 100, 150, arg=2 * 4 + 1),
+        span(BACKWARD, 90, 95, arg=2 * 4 + 1, thread=2),
+        span(BACKWARD, 80, 85, arg=2 * 4 + 1, thread=3),
+        span(BACKWARD, 110, 120, arg=2 * 5 + 1, thread=3),
+    )
+    pairs = host_operators.ties(found)
+    starts = found["start_ns"]
+    assert sorted((starts[a], starts[b]) for a, b in pairs.iter_rows()) == [(0, 100), (10, 90), (60, 110)]
+
+
 def test_none():
     assert calls(span(BLOCK, 0, 100, Category.MODULE)).is_empty()
     assert host_operators.ties(calls(span(LINEAR, 0, 1))).is_empty()

@@ -12,7 +12,6 @@ from ms_profiler.analysis.metrics.binding import Bound
 from ms_profiler.analysis.model import tables
 from ms_profiler.analysis.readers import store, tapes
 from ms_profiler.analysis.streams.nesting import nest
-from ms_profiler.store import layout
 from ms_profiler.store.format import Category, Flag
 
 pytestmark = pytest.mark.skipif(importlib.util.find_spec("torch") is None, reason="needs PyTorch")
@@ -159,8 +158,7 @@ def test_jobs_are_bound_as_the_numbers_of_their_shapes_say(job, name):
     run = job(NETWORKS, name, options={"record_shapes": True})
     assert run.code == 0, run.err
     recording = store.read(str(run.result))
-    folder = layout.process_dir(str(run.result), recording.processes["process"][0])
-    known = tapes.read(folder, recording.clock, recording.counts)
+    known = tapes.read(recording, recording.processes["process"][0])
     share = judged(recording.spans.with_row_index("row"), recording.names, known)
     assert share["wrong"] <= 0.005
     assert share["same"] + share["around"] + (share["whole"] if name == "compiled" else 0) >= 0.8, share

@@ -12,6 +12,9 @@ Otherwise the order of the nodes decides:
   operators that ran before earlier passes are added, except those that surely have a gradient in an earlier pass.
 - If the next pass also needs operators that ran before this pass, `alignment.window` is not used.
 
+Threads that train in parallel have separate passes. Operators, tapes and nodes of one thread never belong to a pass of
+another one. Only autograd's own threads run nodes for a thread that called a pass.
+
 A node that adds to a parameter's gradient belongs to the module of the node before it. Any other node whose operator is
 unknown gets the module of the nodes before and after it, if both have the same module.
 """
@@ -43,6 +46,8 @@ NODES: Final = pl.Schema(
         "category": pl.UInt8,
         "module": pl.String,  # path of the module; null outside of modules, or if unknown
         "bound": pl.UInt8,  # metrics.binding.Bound: MODULE (by sequence number), ORDER, or NOTHING
+        # the thread that called the pass; the node's own thread if several may have; null if no pass was recorded
+        "began": pl.UInt32,
     }
 )
 
@@ -112,17 +117,19 @@ def _by_tape(
 
     A tape is a recorded list of autograd's nodes of one backward pass, with the module of each node.
     """
-    passes = passed.filter(~pl.col("again")).select(pl.col("row").alias("backward"), "start_ns", scripted=False)
-    known = node_owners.Known.of(tapes, passes, spans)
-    modules = [_named(tape, paths) for tape in tapes]
     ran = found.with_row_index("place").filter(~pl.col("accumulates")).group_by("around", maintain_order=True)
     rows = {around: (places, names) for around, places, names in ran.agg("place", "key").iter_rows()}
     by_place: list[int | None] = [None] * found.height
-    for backward, tape in known.passes.select("backward", "tape").iter_rows():
-        places, names = rows.get(backward, ([], []))
-        if names == modules[tape][0]:
-            for place, module in zip(places, modules[tape][1], strict=True):
-                by_place[place] = module
+    for (thread,), called in passed.filter(~pl.col("again")).group_by("thread", maintain_order=True):
+        passes = called.select(pl.col("row").alias("backward"), "start_ns", scripted=False)
+        own = [tape for tape in tapes if thread in tape.threads]
+        known = node_owners.Known.of(own, passes, spans.filter(pl.col("thread") == thread))
+        modules = [_named(tape, paths) for tape in own]
+        for backward, tape in known.passes.select("backward", "tape").iter_rows():
+            places, names = rows.get(backward, ([], []))
+            if names == modules[tape][0]:
+                for place, module in zip(places, modules[tape][1], strict=True):
+                    by_place[place] = module
     return pl.Series("tape", by_place, dtype=pl.Int64)
 
 

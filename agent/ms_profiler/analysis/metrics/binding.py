@@ -86,7 +86,7 @@ class Hosts:
         self._phases = Line(_of(own, *_PARTS))
         recomputed = [name.startswith(RECOMPUTE) for name in names]
         self._recomputed = pl.Series(recomputed, dtype=pl.Boolean)
-        self._passes = Passes(own, names, steps, tapes)
+        self._passes = Passes(own, names, steps, [tape for tape in tapes if steps.thread in tape.threads])
         self._gaps = Gaps(self._modules, self._launchers, self._passes, names)
         self._called = set(keys.gather(launchers["name"].unique()))
 

@@ -4,6 +4,9 @@ Autograd reports each node that it runs, for example as `autograd::engine::evalu
 recordings lack these reports, and contain `AddmmBackward0` alone. A node is named after the operator that created it
 (derivatives.yaml of PyTorch): `aten::addmm` or `aten::addmm_` created `AddmmBackward0`. Operators that run inside the
 creating operator create no nodes.
+
+On a processor of the host, the thread that calls a pass runs the nodes of the pass. On a device, autograd's own threads
+run the nodes of all passes. Such a thread may call a pass, too, but only inside a node: to recompute.
 """
 
 import re
@@ -36,7 +39,11 @@ KEYED: Final = pl.Schema(
         "end_ns": pl.Int64,
         "module": pl.UInt32,  # row of the name of the innermost module around; null outside of modules
         "key": pl.String,  # name that a node and its operator share, such as "addmm"; null for unknown nodes
-        "around": pl.UInt32,  # row of the innermost backward pass or recomputation around; null outside of these
+        # row of the innermost backward pass or recomputation around; null outside of these, or if several threads may
+        # have called the pass
+        "around": pl.UInt32,
+        # the thread that called this pass; the own thread if several may have called it; null outside of passes
+        "began": pl.UInt32,
     }
 )
 
@@ -116,21 +123,94 @@ def passes(spans: pl.DataFrame, names: pl.Series) -> pl.DataFrame:
         names: the names of the recording.
 
     Returns:
-        `row`, `thread`, `start_ns`, `end_ns`, `again` (whether it is a recomputation), `around` (row of the enclosing
-        pass or recomputation, null for an outermost one).
+        `row`, `thread`, `start_ns`, `end_ns`, `again` (whether it is a recomputation), `home` (whether its thread calls
+        passes outside of nodes, unlike an autograd thread of a device), `around` (row of the enclosing pass or
+        recomputation, null for an outermost one), `began` (the thread that called the outermost pass around).
     """
     found = spans.filter(pl.col("category") == int(Category.BACKWARD)).sort(
         "start_ns", "end_ns", descending=[False, True]
     )
     again = names.gather(found["name"]).str.starts_with(RECOMPUTE).alias("again")
-    around: list[int | None] = []
-    opened: list[tuple[int, int]] = []
-    for row, start, end in found.select("row", "start_ns", "end_ns").iter_rows():
-        while opened and opened[-1][0] <= start:
-            opened.pop()
-        around.append(opened[-1][1] if opened else None)
-        opened.append((end, row))
-    return found.select("row", "thread", "start_ns", "end_ns", again, pl.Series("around", around, dtype=pl.UInt32))
+    found = found.select("row", "thread", "start_ns", "end_ns", again)
+    homes = _homes(found, spans, names)
+    around: list[tuple[int | None, int]] = []
+    opened: dict[int, list[tuple[int, int, int]]] = {thread: [] for thread in found["thread"].unique()}
+    for row, thread, start, end in found.select("row", "thread", "start_ns", "end_ns").iter_rows():
+        for line in opened.values():
+            while line and line[-1][0] <= start:
+                line.pop()
+        outer = [opened[thread]] if opened[thread] or thread in homes else [opened[each] for each in homes]
+        outer = [line for line in outer if line]
+        above, began = outer[0][-1][1:] if len(outer) == 1 else (None, thread)
+        around.append((above, began))
+        opened[thread].append((end, row, began))
+    return found.with_columns(
+        pl.col("thread").is_in(homes).alias("home"),
+        *pl.DataFrame(around, schema={"around": pl.UInt32, "began": pl.UInt32}, orient="row"),
+    )
+
+
+def _homes(passes: pl.DataFrame, spans: pl.DataFrame, names: pl.Series) -> list[int]:
+    """Return the threads that call backward passes outside of nodes, and either run their nodes or run no nodes.
+
+    An autograd thread of a device runs the nodes of other threads' passes, so it is not among them.
+    """
+    operators = spans.filter(pl.col("category") == int(Category.OP), pl.col("thread").is_in(passes["thread"].implode()))
+    kinds = keys(operators["name"], names).filter("node")["name"]
+    nodes = operators.filter(pl.col("name").is_in(kinds.implode()))
+    found = []
+    for thread in passes["thread"].unique().sort():
+        own = nodes.filter(pl.col("thread") == thread)
+        called = passes.filter(pl.col("thread") == thread, ~pl.col("again"))
+        called = called.filter(intervals.locate(called["start_ns"], intervals.union(own)).is_null())
+        runs = intervals.locate(own["start_ns"], intervals.union(called)).is_not_null().any()
+        if called.height and (runs or own.is_empty()):
+            found.append(thread)
+    return found
+
+
+def _within(operators: pl.DataFrame, spans: pl.DataFrame) -> pl.Series:
+    """Return for each operator whether it began inside one of the spans of its thread."""
+    found = pl.repeat(False, operators.height, dtype=pl.Boolean, eager=True)
+    for (thread,), own in spans.group_by("thread"):
+        inside = intervals.locate(operators["start_ns"], intervals.union(own)).is_not_null()
+        found = found | (inside & (operators["thread"] == thread))
+    return found
+
+
+def _around(operators: pl.DataFrame, passed: pl.DataFrame) -> pl.DataFrame:
+    """Return two columns for each operator, which `KEYED` describes: `around` and `began`.
+
+    Args:
+        operators: `thread` and `start_ns`.
+        passed: the backward passes and recomputations, from `passes`.
+    """
+    times, homes = operators["start_ns"], passed.filter("home")["thread"].unique().sort()
+    one = passed.with_columns(category=pl.lit(0, pl.UInt8), process=pl.lit(0, pl.UInt32), thread=pl.lit(0, pl.UInt32))
+    elsewhere = pl.repeat(True, operators.height, dtype=pl.Boolean, eager=True)
+    several = ~elsewhere
+    if homes.len() < 2:
+        around = _row_at(times, one)
+    else:
+        elsewhere = ~operators["thread"].is_in(homes.implode())
+        around = pl.repeat(None, operators.height, dtype=pl.UInt32, eager=True)
+        for home in homes:
+            here = passed["thread"] == home
+            its = _row_at(times, one.filter(here)), _row_at(times, one.filter(here | ~passed["home"]))
+            found = its[1].zip_with(elsewhere, its[0])
+            around = found.zip_with(found.is_not_null() & (elsewhere | (operators["thread"] == home)), around)
+        called = pl.concat([intervals.union(passed.filter(pl.col("thread") == home)) for home in homes])
+        shared = intervals.timeline({"passes": called}).filter(pl.col("passes") > 1)
+        several = elsewhere & intervals.locate(times, shared).is_not_null()
+        around = around.zip_with(~several, pl.Series([None], dtype=pl.UInt32))
+    began = pl.DataFrame({"row": around}).join(passed, on="row", how="left", maintain_order="left")["began"]
+    return pl.DataFrame({"around": around, "began": began.zip_with(elsewhere & ~several, operators["thread"])})
+
+
+def _row_at(times: pl.Series, passed: pl.DataFrame) -> pl.Series:
+    """Return the row of the innermost pass at each time; null outside of passes."""
+    pieces = innermost(passed, "row")
+    return pieces["row"].gather(intervals.locate(times, pieces))
 
 
 def split(
@@ -152,21 +232,19 @@ def split(
     made_by = named.filter(pl.col("node") | pl.col("key").is_in(named.filter("node")["key"].drop_nulls().implode()))
     used = operators.select("row", "thread", "start_ns", "end_ns", "name", "module", "parent")
     operators = used.filter(pl.col("name").is_in(made_by["name"].implode()))
-    around = innermost(passed.with_columns(category=pl.lit(0, pl.UInt8), process=pl.lit(0, pl.UInt32)), "row")
-    keyed = operators.join(made_by, on="name", how="left", maintain_order="left").with_columns(
-        around["row"].gather(intervals.locate(operators["start_ns"], around)).alias("around")
-    )
+    keyed = operators.join(made_by, on="name", how="left", maintain_order="left")
+    keyed = keyed.with_columns(_around(operators, passed))
     evaluating = keyed.filter("evaluates")
     inner = keyed["node"] & ~keyed["evaluates"] & keyed["parent"].is_in(evaluating["row"].implode())
     nodes = keyed.filter(keyed["node"] & ~inner.fill_null(False))
     nodes = nodes.select(*_COLUMNS, "accumulates").sort("start_ns")
     made = keyed.filter(~pl.col("node"), pl.col("key").is_in(nodes["key"].drop_nulls().unique().implode()))
-    apart = intervals.union(spans.filter(pl.col("category") == int(Category.OPTIMIZER)))
+    apart = spans.filter(pl.col("category") == int(Category.OPTIMIZER))
     without = spans.filter(pl.col("category") == int(Category.FORWARD), pl.col("flags") & int(Flag.NO_GRADIENTS) > 0)
     threads = passed["thread"].unique()
     made = made.filter(
-        intervals.locate(made["start_ns"], apart).is_null(),
-        intervals.locate(made["start_ns"], intervals.union(without)).is_null(),
+        ~_within(made, apart),
+        ~_within(made, without),
         made["thread"].is_in(threads.implode()),
     ).sort("thread", "start_ns", "end_ns", descending=[False, False, True])
     # if operators are nested, the outer one created the node; but inside one of `_BOTH`, the inner one may have done so

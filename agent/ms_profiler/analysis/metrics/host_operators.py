@@ -135,7 +135,8 @@ def ties(operators: pl.DataFrame) -> pl.DataFrame:
 
     Several nested operators may have the same number. In the forward pass, the operator that began last is chosen,
     because it created the node. In the backward pass, the operator that began first is chosen. Numbers are compared
-    only within a process.
+    only within a process. Each thread has its own numbers, so operators of one thread are paired first. An operator of
+    another thread is only paired if a single thread used its number in the forward pass.
 
     Args:
         operators: the operators of `calls`.
@@ -144,15 +145,16 @@ def ties(operators: pl.DataFrame) -> pl.DataFrame:
         One row per pair: `forward` and `backward`, both rows of `operators`.
     """
     numbered = operators.with_row_index("row").with_columns(TIE.alias("tie")).filter(pl.col("tie") > 0)
-    key = [pl.col("process"), (pl.col("tie") // 2).alias("number")]
-    forward = numbered.filter(pl.col("tie") % 2 == 0).sort("start_ns").group_by(*key).agg(pl.col("row").last())
-    backward = numbered.filter(pl.col("tie") % 2 == 1).sort("start_ns").group_by(*key).agg(pl.col("row").first())
-    return (
-        forward.rename({"row": "forward"})
-        .join(backward.rename({"row": "backward"}), on=["process", "number"])
-        .sort("forward")
-        .select("forward", "backward")
-    )
+    key = [pl.col("process"), (pl.col("tie") // 2).alias("number"), pl.col("thread")]
+    numbered = numbered.sort("start_ns")
+    forward = numbered.filter(pl.col("tie") % 2 == 0).group_by(*key, maintain_order=True).agg(forward=pl.last("row"))
+    backward = numbered.filter(pl.col("tie") % 2 == 1).group_by(*key, maintain_order=True).agg(backward=pl.first("row"))
+    shared, number = ["process", "number", "thread"], ["process", "number"]
+    same = forward.join(backward, on=shared)
+    alone = forward.filter(pl.len().over(number) == 1).join(same, on=number, how="anti")
+    apart = alone.join(backward.unique(number, keep="first", maintain_order=True), on=number)
+    pairs = pl.concat([same.select("forward", "backward"), apart.select("forward", "backward")])
+    return pairs.sort("forward")
 
 
 def known(operators: pl.DataFrame, steps: Steps) -> pl.DataFrame:

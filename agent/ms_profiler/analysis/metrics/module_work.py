@@ -91,7 +91,7 @@ def _operators(found: Ownership, recording: tables.Recording, used: Steps) -> tu
     """Return the FLOPs of PyTorch's operators, as `_COUNTED`, and the number of steps that they cover."""
     spans, names = recording.spans, recording.names
     table = used.table.with_row_index("row").filter("recorded")
-    own = spans.with_row_index("id").filter(pl.col("process") == used.process)
+    own = spans.with_row_index("id").filter(pl.col("process") == used.process, ~pl.col("thread").is_in(found.others))
     own = own.with_columns(intervals.locate(own["start_ns"], table).alias("place")).drop_nulls("place")
     own = own.with_columns(operands.shapes(own), names.gather(own["name"]).alias("text"))
     shaped = own.filter(operands.SHAPED)["place"].unique()

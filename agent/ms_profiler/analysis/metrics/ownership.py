@@ -18,7 +18,6 @@ from ms_profiler.analysis.metrics.steps import Steps
 from ms_profiler.analysis.model import tables
 from ms_profiler.analysis.readers import tapes
 from ms_profiler.analysis.streams.kernel_stream import Stream
-from ms_profiler.store import layout
 from ms_profiler.store.format import Category
 
 #: the text about a module names an operator if it takes at least this share of the module's time
@@ -43,6 +42,7 @@ class Ownership:
             and `kernel` and `shapes`. Kernels may overlap, and `step` is the step that queued the kernel.
         process: pid of the process with these modules.
         estimated_ns: how much of the modules' time is estimated, because some steps were not sampled.
+        others: threads that call backward passes for themselves; what they do belongs to no module of the tree.
     """
 
     basis: str
@@ -53,6 +53,7 @@ class Ownership:
     pieces: pl.DataFrame
     process: int
     estimated_ns: int = 0
+    others: frozenset[int] = frozenset()
 
     @cached_property
     def by_step(self) -> pl.DataFrame:
@@ -95,8 +96,9 @@ def of_steps(recording: tables.Recording, used: Steps, chosen: pl.DataFrame) -> 
     if recording.detailed is not None:
         known = known.filter(pl.col("number").is_in(recording.detailed))
     spans = recording.spans.with_row_index("row").filter(pl.col("process") == used.process)
-    folder = layout.process_dir(recording.directory, used.process)
-    nodes = backward_operators.nodes(spans, recording.names, tapes.read(folder, recording.clock, recording.counts))
+    nodes = backward_operators.nodes(spans, recording.names, tapes.read(recording, used.process))
+    others = frozenset(nodes["began"].drop_nulls().unique()) - {used.thread}
+    nodes = nodes.filter(~pl.col("began").is_in(others).fill_null(False))
     cut = owners.pieces(spans, recording.names, used, nodes, known)
     sums = owners.sums(cut)
     steady = known.filter(pl.col("row").is_in(chosen["row"].implode()))
@@ -108,7 +110,7 @@ def of_steps(recording: tables.Recording, used: Steps, chosen: pl.DataFrame) -> 
     calls = pl.DataFrame({"module": recording.names.gather(counts["name"]), "calls": counts["calls"]}).cast(_CALLS)
     times = sums.filter(pl.col("step").is_in(steady["row"].implode()))
     tree = module_tree.rows(times, calls, whole_ns)
-    return Ownership("host", steady.height, whole_ns, tree, sums, cut, used.process)
+    return Ownership("host", steady.height, whole_ns, tree, sums, cut, used.process, others=others)
 
 
 def _of_kernels(stream: Stream, used: Steps) -> Ownership:
@@ -187,6 +189,7 @@ def _mostly(inside: pl.DataFrame) -> str:
 def _in_steps(found: Ownership, spans: pl.DataFrame, names: pl.Series, used: Steps, module: str) -> pl.DataFrame:
     """Return the share of each operator in a module's own time, in the form of `_mostly`; empty without operators."""
     operators = spans.filter(pl.col("process") == used.process, pl.col("category") == int(Category.OP))
+    operators = operators.filter(~pl.col("thread").is_in(found.others))
     own = found.pieces.filter(pl.col("owner") == module)
     # some interfaces report operators only for a few steps
     table = used.table.with_row_index("row")

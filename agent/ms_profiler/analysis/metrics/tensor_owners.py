@@ -108,7 +108,9 @@ def owned(
     if blocks.is_empty():
         return blocks.with_columns(pl.Series(name, [], dtype) for name, dtype in OWNED.items())
     cut = pieces.sort("start_ns")
-    times = blocks["allocated_ns"]
+    # phases and modules are those of the stepping thread
+    others = blocks["thread"].is_in([] if found is None else list(found.others)).fill_null(False)
+    times = blocks["allocated_ns"].zip_with(~others, pl.Series([None], dtype=pl.Int64))
     phase = cut["phase"].gather(intervals.locate(times, cut))
     module = pl.Series([None] * blocks.height, dtype=pl.String)
     if found is not None and found.basis == "host":

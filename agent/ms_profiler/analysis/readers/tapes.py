@@ -5,10 +5,12 @@
 
 from dataclasses import dataclass, replace
 
-from ms_profiler.analysis.model.clock import Clock
+import polars as pl
+
+from ms_profiler.analysis.model import tables
 from ms_profiler.analysis.readers import side_files
 from ms_profiler.store import layout
-from ms_profiler.store.reader import ReadCounts
+from ms_profiler.store.format import Category
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,29 +37,46 @@ class Tape:
     Attributes:
         time_ns: when the pass began, ns.
         nodes: in the order in which they were made; the pass runs them in reverse.
+        native_tid: number of the thread of the pass in the operating system; None if it was not recorded.
+        threads: the threads of the recording with this number; the system may give a number again.
     """
 
     time_ns: int
     nodes: tuple[Node, ...]
+    native_tid: int | None = None
+    threads: frozenset[int] = frozenset()
 
 
-def read(folder: str, clock: Clock, counts: ReadCounts) -> list[Tape]:
+def read(recording: tables.Recording, process: int) -> list[Tape]:
     """Return the tapes of a process, sorted by time.
 
+    If the thread of a tape was not recorded, the tape belongs to the only thread with backward passes. If there are
+    several such threads, it belongs to none.
+
     Args:
-        folder: the folder of the process.
-        clock: the clock of the recording.
-        counts: receives the names of unreadable files.
+        recording: the run; its counts receive the names of unreadable files.
+        process: pid of the process.
     """
     found = []
-    for path in layout.tapes(folder):
+    for path in layout.tapes(layout.process_dir(recording.directory, process)):
         try:
             with open(path, "rb") as stream:
                 tape = parse(stream.read())
-            found.append(replace(tape, time_ns=clock.epoch_ns(tape.time_ns)))
+            own = _threads(recording, process, tape.native_tid)
+            found.append(replace(tape, time_ns=recording.clock.epoch_ns(tape.time_ns), threads=own))
         except side_files.DAMAGE as error:
-            counts.damaged_files.append((path.rpartition("/")[2], str(error) or "cannot be read"))
+            recording.counts.damaged_files.append((path.rpartition("/")[2], str(error) or "cannot be read"))
     return sorted(found, key=lambda tape: tape.time_ns)
+
+
+def _threads(recording: tables.Recording, process: int, native_tid: int | None) -> frozenset[int]:
+    """Return the threads of a process to which a tape with this number of a thread may belong."""
+    if native_tid is not None:
+        known = recording.threads.filter(pl.col("process") == process, pl.col("native_tid") == native_tid)
+        return frozenset(known["thread"])
+    backward = pl.col("category") == int(Category.BACKWARD)
+    passed = recording.spans.filter(pl.col("process") == process, backward)["thread"].unique()
+    return frozenset(passed if len(passed) == 1 else ())
 
 
 def parse(content: bytes) -> Tape:
@@ -77,7 +96,8 @@ def parse(content: bytes) -> Tape:
             place += 1
         around = [each for each in around if each[0] > number]
         nodes.append(Node(str(name), int(wanted), int(summed), around[-1][1] if around else None))
-    return Tape(int(known["time_ns"]), tuple(nodes))
+    thread = known.get("thread")
+    return Tape(int(known["time_ns"]), tuple(nodes), None if thread is None else int(thread))
 
 
 def _outer_first(call: tuple[int, int, str]) -> tuple[int, int]:

@@ -163,10 +163,7 @@ class _Intake:
         self.detailed = kept_steps(used.recorded, total, MOST) if total > MOST else None
         # if the job has an accelerator, kernels on the processor do not count as the computation of a step
         self.decides = recording.info.framework.get("device", "CPU").upper() in ("", "CPU")
-        folder = layout.process_dir(recording.directory, used.process)
-        self.hosts = binding.Hosts(
-            recording.spans, recording.names, used, tapes.read(folder, recording.clock, recording.counts)
-        )
+        self.hosts = binding.Hosts(recording.spans, recording.names, used, tapes.read(recording, used.process))
         self.names: dict[str, int] = {}
         self.scopes: list[Scope] = []
         self.owners: dict[str, Owner] = {}

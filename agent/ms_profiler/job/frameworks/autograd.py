@@ -120,7 +120,12 @@ class Tape:
         home = self.host.home
         if not nodes or home is None:
             return
-        content = {"time_ns": self.host.recorder.now(), "nodes": nodes, "calls": self.calls}
+        content = {
+            "time_ns": self.host.recorder.now(),
+            "thread": threading.get_native_id(),
+            "nodes": nodes,
+            "calls": self.calls,
+        }
         side_file.write(self.host, layout.tape_path(home.folder, len(layout.tapes(home.folder))), content)
         self._stored += 1
         if self._stored == PASSES or len(self.calls) > MOST:  # do not wait for the end of the step: it may never end
