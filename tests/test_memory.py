@@ -9,6 +9,7 @@ from csv_rows import rows
 from ms_profiler.analysis.metrics import memory
 from ms_profiler.analysis.metrics.steps import Steps
 from ms_profiler.analysis.model import tables
+from ms_profiler.analysis.report import terminal
 from ms_profiler.store.format import StepSource
 from test_api_profile import in_every_mode, kernels, numbers, results, start, summary
 
@@ -64,6 +65,45 @@ def test_peak_and_end_of_each_step():
         (1, 1, 7, 10, 20, 0, True, "all", 0),
         (1, 1, 8, 20, 30, 0, False, "times", 0),
         (1, 1, 9, 30, 40, 0, True, "all", 0),
+        (1, 1, 10, 40, 50, 0, False, "coarse", 0),
     ]
     used = Steps(1, 1, StepSource.SCRIPT, pl.DataFrame(known, schema=tables.STEPS, orient="row"))
-    assert memory.by_step(table, used).rows() == [(7, 50, 50), (9, 70, 70)]
+    # the peaks and ends of a step that is not sampled are recorded, too
+    assert memory.by_step(table, used).rows() == [(7, 50, 50), (9, 70, 70), (10, 999, 999)]
+
+
+@pytest.mark.parametrize(
+    ("peak", "step_peak", "owned", "texts"),
+    [
+        (30.0, 30.0, 30.0, ["at most 30.00 MiB, in step 9;", "peak 30.00 MiB in step 4, 20.00 MiB of it other"]),
+        (
+            40.0,
+            40.0,
+            30.0,
+            [
+                "at most 40.00 MiB, in step 9;",
+                "owners are known in sampled steps only; the highest peak 30.00 MiB in step 4",
+            ],
+        ),
+        (
+            50.0,
+            40.0,
+            40.0,
+            ["at most 50.00 MiB, outside of the recorded steps; in these at most 40.00 MiB, in step 9;"],
+        ),
+    ],
+    ids=["sampled", "not sampled", "outside"],
+)
+def test_a_peak_and_its_step_are_of_the_same_moment(peak, step_peak, owned, texts):
+    largest = {"kind": "other", "module": None, "operator": None, "mb": 20.0}
+    found = {
+        "component": "PyTorch",
+        "peak_mb": peak,
+        "peak_step": 9,
+        "peak_step_mb": step_peak,
+        "first_step_end_mb": 1.0,
+        "last_step_end_mb": 2.0,
+        "at_peak": {"step": 4, "allocated_mb": owned, "largest": largest, "kinds": [{"kind": "other", "mb": 20.0}]},
+    }
+    printed = "\n".join(terminal._memory(found, None))
+    assert all(text in printed for text in texts)

@@ -70,14 +70,16 @@ def group(recording: tables.Recording) -> Group | None:
 
 
 def by_step(recording: tables.Recording, steps: Steps) -> pl.DataFrame:
-    """Return the largest resident memory of the stepping process in each recorded step.
+    """Return the largest resident memory of the stepping process in each step.
+
+    The host is sampled in all steps, so steps without records count, too.
 
     Returns:
         `number` (of the step), `peak` (the largest sample in the step, in bytes). Steps without a sample are left out.
     """
     known = recording.host.filter(pl.col("process") == steps.process, pl.col("name") == names.RESIDENT.name)
-    row = intervals.locate(known["start_ns"], steps.recorded)
-    placed = known.select(steps.recorded["number"].gather(row).alias("number"), peak="value").drop_nulls()
+    row = intervals.locate(known["start_ns"], steps.table)
+    placed = known.select(steps.table["number"].gather(row).alias("number"), peak="value").drop_nulls()
     return placed.group_by("number").agg(pl.col("peak").max()).sort("number")
 
 

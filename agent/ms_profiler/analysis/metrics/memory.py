@@ -69,19 +69,23 @@ def of_host(host: pl.DataFrame, recording: tables.Recording) -> bool:
 
 
 def by_step(memory: pl.DataFrame, used: Steps) -> pl.DataFrame:
-    """Return for each recorded step the peak of allocated memory and the allocated memory at its end, in bytes.
+    """Return for each step the peak of allocated memory and the allocated memory at its end, in bytes.
+
+    Steps that are not sampled count, too: the allocator's peaks and ends are recorded in them.
 
     Args:
         memory: the allocator's memory over time, with the columns of `tables.MEMORY`.
         used: the steps in use.
 
     Returns:
-        `number` (of the step), `peak`, `end`, sorted by number. Steps without allocations and releases are left out.
+        `number` (of the step), `peak`, `end`, sorted by number. Steps without allocations and releases are left out,
+        and steps with times alone.
     """
     own = memory.filter(pl.col("process") == used.process)
-    row = intervals.locate(own["time_ns"], used.recorded)
+    known = used.table.filter(pl.col("content") != tables.TIMES_ALONE)
+    row = intervals.locate(own["time_ns"], known)
     return (
-        own.select(used.recorded["number"].gather(row).alias("number"), "allocated")
+        own.select(known["number"].gather(row).alias("number"), "allocated")
         .drop_nulls("number")
         .group_by("number")
         .agg(pl.col("allocated").max().alias("peak"), pl.col("allocated").last().alias("end"))

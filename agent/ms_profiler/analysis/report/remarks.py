@@ -126,7 +126,8 @@ def memory(found: dict[str, Any] | None) -> list[str]:
         lines.append(f"{len(found['processes']) - SHOWN} more processes held less")
     if found["peak_step"] is not None:
         lines.append(
-            f"the stepping process held most memory in step {found['peak_step']}: {found['peak_step_mb']:,.1f} MiB"
+            f"the largest sample of the stepping process in a step: {found['peak_step_mb']:,.1f} MiB in step "
+            f"{found['peak_step']}"
         )
     if group := found["group"]:
         part = group["most_mb"] / max(group["limit_mb"], 1e-9)
@@ -204,13 +205,16 @@ def who(process: dict[str, Any]) -> str:
     return f"{name} (pid {process['pid']})"
 
 
-def peak(found: dict[str, Any]) -> list[str]:
-    """Return a line about what held the tensor memory at its peak: parameters, gradients and so on.
+def peak(memory: dict[str, Any]) -> list[str]:
+    """Return lines about what held the tensor memory at its peak: parameters, gradients and so on.
 
     Args:
-        found: `memory.at_peak` of a summary.
+        memory: `memory` of a summary, with its `at_peak`.
     """
+    found = memory["at_peak"]
     text, largest = f"peak {found['allocated_mb']:,.2f} MiB in step {found['step']}", found["largest"]
+    if found["allocated_mb"] < memory["peak_mb"]:
+        text = f"owners are known in sampled steps only; the highest {text}"
     if largest is not None:
         text += f", {largest['mb']:,.2f} MiB of it {largest['kind']}"
         text += f" of {largest['module']}" if largest["module"] else ""

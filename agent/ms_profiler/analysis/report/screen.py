@@ -101,7 +101,9 @@ def _head(summary: dict[str, Any], width: int) -> list[Text]:
     lines += _wrapped(_steps(summary), width)
     if held := summary.get("memory"):
         most = f"at most {held['peak_mb']:,.2f} MiB by {held['component']}"
-        peak = remarks.peak(held["at_peak"])[0] if held["at_peak"] is not None else most
+        peak = remarks.peak(held)[0] if held["at_peak"] is not None else ""
+        if not peak.startswith("peak"):
+            peak = f"{most}; {peak}" if peak else most
         lines += _wrapped(f"Memory of tensors: {peak}", width)
     for text in terminal.utilization(summary.get("utilization")):
         lines += _wrapped(text, width)

@@ -298,10 +298,12 @@ def _memory(memory: dict[str, Any] | None, tree: dict[str, Any] | None) -> list[
         return []
     text = f"{memory['component']}: at most {memory['peak_mb']:,.2f} MiB"
     if memory["peak_step"] is not None:
-        text += f", in step {memory['peak_step']}; {memory['first_step_end_mb']:,.2f} MiB when the first recorded step "
+        inside = memory["peak_step_mb"] == memory["peak_mb"]
+        text += "" if inside else f", outside of the recorded steps; in these at most {memory['peak_step_mb']:,.2f} MiB"
+        text += f", in step {memory['peak_step']}; {memory['first_step_end_mb']:,.2f} MiB when the first step "
         text += f"ended, {memory['last_step_end_mb']:,.2f} MiB when the last did"
     if memory.get("at_peak"):
-        return [text, *remarks.peak(memory["at_peak"])]
+        return [text, *remarks.peak(memory)]
     why = tree["absent"].get("memory") if tree else None
     return [text, f"by module: {why}"] if why else [text]
 
