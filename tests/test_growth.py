@@ -36,18 +36,29 @@ def test_growth_per_step(every):
     assert (leak.first, leak.last) == (11 * every - 1, 41 * every - 1)
 
 
+@pytest.mark.parametrize("rates", [(1, 8), (8, 1)])
+def test_growth_that_changes_its_rate_goes_on(rates):
+    """The rate changes in the middle of the run."""
+    leak = found([100 + rates[0] * min(step, 50) + rates[1] * max(step - 50, 0) for step in range(101)])
+    assert leak.per_step == pytest.approx(rates[1] * MB)
+    assert leak.first > 50 and leak.last == 100
+
+
 @pytest.mark.parametrize(
     "held",
     [
         [100.0] * 40,
         [100 + 50 * (1 - 0.8**step) for step in range(40)],
         [100 + (step % 10) * 8 for step in range(40)],
+        [100 + (step % 20) * 8 for step in range(40)],
+        [100 + (step % 50) * 8 for step in range(100)],
+        [100 + 100 * (1 - 0.96**step) for step in range(100)],
         [100 if step < 30 else 200 for step in range(40)],
         [100 + 0.05 * step for step in range(40)],
         [100 + 10 * step for step in range(7)],
         [300 - 2 * step for step in range(40)],
     ],
-    ids=["flat", "settles", "saw", "once", "little", "few", "shrinks"],
+    ids=["flat", "settles", "saw", "two", "epochs", "slowly", "once", "little", "few", "shrinks"],
 )
 def test_no_growth_without_evidence(held):
     assert found(held) is None

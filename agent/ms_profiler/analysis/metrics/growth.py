@@ -16,6 +16,10 @@ BLOCKS: Final = 4
 #: growth is a leak only if min(growth of a block) / max(growth of a block) is at least this value. A heap that settles
 #: has a smaller ratio, because it grows less and less
 EVEN: Final = 0.4
+#: If the growth of a run has several rates, its last half, or its last three quarters, are examined alone. This part
+#: must grow nearly as much in each block: a heap that settles looks more even, the shorter the examined part is
+LATER: Final = (0.25, 0.5)
+LATER_EVEN: Final = 0.9
 #: smallest growth of a leak, in bytes, and as a share of the memory before the growth. Smaller growth may be chance: a
 #: heap of 240 MB, fragmented by batches of workers, grew by 10 MB in 22 steps
 LEAST: Final = 16 << 20
@@ -55,6 +59,9 @@ def growth(
         min(growth of a block per step) >= `EVEN` * max(growth of a block per step)
         growth of all these blocks >= max(`least`, `least_part` * memory before these blocks)
 
+    If the memory grows in all remaining blocks, but not evenly, its rate may have changed. Then the same is examined
+    for the last parts of the run that begin at `LATER`, with `LATER_EVEN` in place of `EVEN`.
+
     Then
 
         per step = growth of all these blocks / number of their steps
@@ -79,27 +86,39 @@ def growth(
         added=pl.when(quiet).then(added).otherwise(0.0).fill_null(0.0).cum_sum(),
         took=pl.when(quiet).then(pl.col("row") - pl.col("row").shift(1)).otherwise(0).fill_null(0).cum_sum(),
     ).filter(quiet.fill_null(True))
+    whole, rates = _even(walked, least, least_part, EVEN)
+    if whole is not None or not rates or min(rates) <= 0:
+        return whole
+    parts = (walked.filter(pl.col("took") >= round(part * walked["took"][-1])) for part in LATER)
+    found = (_even(part, least, least_part, LATER_EVEN)[0] for part in parts)
+    return next((each for each in found if each is not None), None)
+
+
+def _even(walked: pl.DataFrame, least: int, least_part: float, even: float) -> tuple[Growth | None, list[float]]:
+    """Return the growth of memory if it is even, and the growth of each examined block per step.
+
+    Args:
+        walked: the samples in quiet steps: `held` and `added` (bytes), `took` (number of quiet steps so far), `number`.
+        least: smallest growth of a leak, in bytes.
+        least_part: smallest growth of a leak, as a share of the memory before the growth.
+        even: smallest ratio of the growth of two blocks.
+    """
     if walked.height < ENOUGH:
-        return None
-    took = walked["took"]
+        return None, []
+    took = walked["took"] - walked["took"][0]
     bounds = [took.search_sorted(round(block * took[-1] / BLOCKS)) for block in range(BLOCKS + 1)]
     levels, steps_taken = walked["added"].gather(bounds).to_list(), took.gather(bounds).to_list()
     lengths = [after - before for before, after in pairwise(steps_taken[1:])]
     if min(lengths) <= 0:
-        return None
+        return None, []
     blocks = [after - before for before, after in pairwise(levels[1:])]
     rates = [grown / length for grown, length in zip(blocks, lengths, strict=True)]
     total, count = sum(blocks), sum(lengths)
     held = int(walked["held"][-1])
-    if total < max(least, least_part * (held - total)) or min(rates) < EVEN * max(rates):
-        return None
-    return Growth(
-        total / count,
-        round(total),
-        held,
-        int(walked["number"][bounds[1]]),
-        int(walked["number"][-1]),
-    )
+    if total < max(least, least_part * (held - total)) or min(rates) < even * max(rates):
+        return None, rates
+    first, last = int(walked["number"][bounds[1]]), int(walked["number"][-1])
+    return Growth(total / count, round(total), held, first, last), rates
 
 
 def kernels_since(times: pl.Series, windows: list[tables.Window], starts: pl.Series) -> pl.Series:
