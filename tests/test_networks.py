@@ -14,6 +14,8 @@ from ms_profiler.analysis.metrics.measures import measure
 from ms_profiler.analysis.metrics.module_work import UNBOUND
 from ms_profiler.analysis.readers import store as reader
 from ms_profiler.analysis.readers.networks import parse
+from ms_profiler.job.frameworks.networks import Networks
+from ms_profiler.job.frameworks.torch.modules import PARAMETERS, TABLE, gradients, sizes
 from store_builder import FORWARD, compiled
 
 TORCH = pytest.mark.skipif(importlib.util.find_spec("torch") is None, reason="needs PyTorch")
@@ -73,6 +75,22 @@ def test_a_network_may_be_traced_first(job):
     rows = {row["module"]: row for row in run.summary["module_tree"]["rows"]}
     assert (rows["Sequential.0"]["parameters"], rows["Sequential.0"]["parameter_bytes"]) == (40, 160)
     assert rows["Sequential"]["parameters"] is None, "PyTorch does not tell the size of a sparse tensor"
+
+
+@TORCH
+@pytest.mark.filterwarnings("ignore::DeprecationWarning")
+def test_scripted_modules_have_their_parameters():
+    import torch
+    from torch import nn
+
+    scripted = torch.jit.script(nn.Sequential(nn.Linear(4, 8), nn.Sequential(nn.Linear(8, 3, bias=False))))
+    root = nn.Sequential(scripted, nn.Linear(3, 1))
+    described = Networks(None, TABLE, PARAMETERS, sizes)._described(root)
+    found = parse(json.dumps({"title": "Net", **described}).encode())
+    numbers = {path: found.parameters(found.find(path.split("."))) for path in ("0", "0.0", "0.1", "0.1.0", "1")}
+    assert numbers == {"0": (64, 256), "0.0": (40, 160), "0.1": (24, 96), "0.1.0": (24, 96), "1": (4, 16)}
+    assert found.parameters(0) == (68, 272)
+    assert gradients(root) == 272
 
 
 def network(title, *sizes):

@@ -123,8 +123,7 @@ class Networks:
         return bool(waiting)
 
     def _own(self, module: Any) -> dict[str, Any]:
-        found = trees.attributes(module).get(self._parameters)
-        return found if isinstance(found, dict) else {}
+        return trees.held_in(module, self._parameters)
 
     def _children(self, module: Any) -> Iterator[tuple[str, Any]]:
         for name, inner in trees.children(module, self._table):
@@ -149,7 +148,7 @@ class Networks:
                     places[id(inner)] = len(items)
                     items.append(inner)
                 held[name] = places[id(inner)]
-            for parameter in list(dict.values(self._own(item))):
+            for parameter in self._own(item).values():
                 if parameter is None:
                     continue
                 if id(parameter) not in numbers:

@@ -3,6 +3,7 @@
 `isinstance(x, ...)` reads `x.__class__`, which a script may define as a property. `issubclass(type(x), ...)` does not.
 """
 
+import sys
 from collections.abc import Iterator
 from typing import Any
 
@@ -20,6 +21,26 @@ def attributes(item: Any) -> dict[str, Any]:
     return found if issubclass(type(found), dict) else {}
 
 
+def held_in(item: Any, name: str) -> dict[Any, Any]:
+    """Return a copy of a table of a module or cell, such as its parameters; an empty dictionary if it has none.
+
+    The modules that `torch.jit.script` makes hold their tables in classes of PyTorch. Reading these runs no code of the
+    script.
+
+    Args:
+        item: the module or cell.
+        name: the attribute that holds the table.
+    """
+    held: Any = attributes(item).get(name)
+    if issubclass(type(held), dict):
+        return dict(dict.items(held))
+    scripted = vars(sys.modules["torch.jit._script"]) if "torch.jit._script" in sys.modules else {}
+    inside = attributes(held)
+    if type(held) is scripted.get("OrderedModuleDict"):
+        return dict(inside["_python_modules"])
+    return dict(inside["_c"].items()) if type(held) is scripted.get("OrderedDictWrapper") else {}
+
+
 def children(item: Any, table: str) -> Iterator[tuple[str, Any]]:
     """Yield the name and the object of each child of a module (PyTorch) or cell (MindSpore).
 
@@ -27,11 +48,9 @@ def children(item: Any, table: str) -> Iterator[tuple[str, Any]]:
         item: the module or cell.
         table: the attribute that holds its children, "_modules" or "_cells".
     """
-    held: Any = attributes(item).get(table)
-    if issubclass(type(held), dict):
-        for name, inner in list(dict.items(held)):
-            if inner is not None and type(name) is str:
-                yield name, inner
+    for name, inner in held_in(item, table).items():
+        if inner is not None and type(name) is str:
+            yield name, inner
 
 
 def held(item: Any, name: str, table: str) -> Any:

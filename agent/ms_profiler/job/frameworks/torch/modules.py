@@ -91,10 +91,9 @@ def gradients(module: Any) -> int:
     plain = sys.modules["torch"].nn.Parameter
     total = 0
     for _, inner in trees.walk(module, TABLE):
-        own = trees.attributes(inner).get("_parameters")
+        own = trees.held_in(inner, PARAMETERS).values()
         # A subclass of Parameter may run code of the script when an attribute is read. So count plain Parameters only.
-        known = [item for item in own.values() if type(item) is plain] if isinstance(own, dict) else []
-        total += sum(item.nbytes for item in known if item.requires_grad)
+        total += sum(item.nbytes for item in own if type(item) is plain and item.requires_grad)
     return total
 
 

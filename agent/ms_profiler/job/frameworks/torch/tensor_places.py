@@ -55,8 +55,7 @@ class Places:
     def _found(self) -> Iterator[Place]:
         paths: dict[int, str] = {}
         for path, module in self._modules():
-            own = trees.attributes(module).get(self._parameters)
-            for parameter in list(dict.values(own)) if isinstance(own, dict) else []:
+            for parameter in trees.held_in(module, self._parameters).values():
                 if id(parameter) in paths or len(paths) > MOST:
                     continue
                 paths[id(parameter)] = path
