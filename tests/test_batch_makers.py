@@ -53,7 +53,8 @@ def test_the_slow_function_has_its_caller():
     assert makers.busy == pytest.approx(400 / 490)
     assert makers.slowest == "helper at /job/train.py:30, called from blur at /job/train.py:12"
     assert makers.share == pytest.approx(0.8)
-    words = batch_makers.words(makers)
+    words, action = batch_makers.words(makers)
+    assert not action
     assert words.startswith(
         "; the worker made a batch in 40.0 ms, busy with it 82 % of the time, 80 % of it in helper at"
     )
@@ -61,5 +62,55 @@ def test_the_slow_function_has_its_caller():
 
 def test_without_samples_the_function_is_not_named():
     makers = found(JOB, [])
-    assert batch_makers.words(makers) == "; the job itself made a batch in 40.0 ms, busy with it 82 % of the time"
-    assert batch_makers.words(None) == ""
+    assert batch_makers.words(makers)[0] == "; the job itself made a batch in 40.0 ms, busy with it 82 % of the time"
+    assert batch_makers.words(None) == ("", "")
+
+
+def made(*workers):
+    """Return the figures of workers.
+
+    Args:
+        workers: pairs for the processes 2, 3, ...: start of the first batch, and times of all batches, in ms. The
+            batches of a worker have no gaps.
+    """
+    rows = []
+    for process, (start, lengths) in enumerate(workers, WORKER):
+        for length in lengths:
+            rows.append((process, 1, 1, int(Category.DATA), 0, False, start * MS, (start + length) * MS, 0))
+            start += length
+    recording = recorded(WORKER, [])
+    recording.spans = pl.DataFrame(rows, schema=tables.UNNESTED, orient="row")
+    stacks = Stacks(recording, (tables.EARLIEST, tables.LATEST))
+    return batch_makers.makers(recording, SimpleNamespace(process=JOB), lambda: stacks)
+
+
+def test_a_slow_worker_is_named_beside_a_fast_one():
+    """Two epochs have two workers each. In each epoch, one worker is slow."""
+    makers = made((0, [100] * 10), (0, [1] * 999), (2000, [1] * 999), (2000, [100] * 10))
+    assert (makers.processes, makers.together, makers.skew) == (4, 2, (100 * MS, MS))
+    words, action = batch_makers.words(makers)
+    assert words.startswith("; 2 workers at a time (4 processes in all) made a batch in")
+    assert words.endswith("they differ: a batch takes 100.0 ms in one worker, 1.0 ms in another one (medians)")
+    assert action.startswith("Find out why one worker is slower")
+
+
+@pytest.mark.parametrize(
+    "workers",
+    [
+        [(0, [100] * 10), (0, [60] * 16)],
+        [(0, [100] * 10), (2000, [1] * 999)],
+        [(0, [100] * 10), (0, [1] * 9)],
+        [(0, [100] * 10), (0, [1] * 2)],
+    ],
+    ids=["alike", "other time", "short", "few"],
+)
+def test_workers_that_cannot_be_compared_do_not_differ(workers):
+    assert made(*workers).skew is None
+
+
+def test_uneven_batches_are_counted():
+    makers = made((0, [1, 1, 1, 40] * 20))
+    assert makers.long == (20, 40 * MS, MS)
+    assert "; 20 of 80 batches took 40.0 ms or more, the others 1.0 ms (median)" in batch_makers.words(makers)[0]
+    for lengths in ([10, 12, 14, 20] * 20, [1000, *[1] * 200], [1, 1, 1, 4] * 10, [5] * 3, [0] * 9):
+        assert made((0, lengths)).long is None

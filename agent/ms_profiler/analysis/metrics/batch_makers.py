@@ -1,5 +1,6 @@
 """Measure how long the workers of a data loader take to make a batch, and find the slowest function."""
 
+import statistics
 from collections import Counter
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
@@ -19,6 +20,13 @@ from ms_profiler.store.names import FETCHED
 
 #: a function is named in the advice only if it takes at least this share of the time of making batches
 NAMED: Final = 0.2
+#: two workers differ if the median times of their batches differ by this factor, and each made `FEWEST` batches
+SKEWED: Final = 3.0
+FEWEST: Final = 3
+#: long batches are named if there are at least `FEWEST`, and at most as many as other ones, if their median is at least
+#: `LONG` times that of the others, and if they take at least the share `MUCH` of the time of making batches
+LONG: Final = 5.0
+MUCH: Final = 0.5
 
 
 @dataclass(frozen=True)
@@ -26,7 +34,8 @@ class Makers:
     """Figures of the processes that make batches for the training process.
 
     Attributes:
-        processes: number of workers; 0 if the training process makes its own batches.
+        processes: number of processes that worked; 0 if the training process makes its own batches.
+        together: largest number of these processes that worked at the same time.
         batches: number of batches that they made.
         mean_ns: mean time that making a batch took.
         busy: share of the workers' time in which they make batches: time spent making batches / time from a worker's
@@ -34,14 +43,21 @@ class Makers:
         slowest: text about the function of the script that takes most of the time of making batches: its name, its
             line and its caller; empty if unknown.
         share: time of this function / time of making batches.
+        skew: the median times of a batch of two workers that worked at the same time, in ns: of the slowest worker, and
+            of the fastest one beside it; None if they hardly differ.
+        long: number of long batches, the shortest time of them, and the median time of the others, in ns; None if the
+            batches hardly differ.
     """
 
     processes: int
+    together: int
     batches: int
     mean_ns: float
     busy: float
     slowest: str
     share: float
+    skew: tuple[float, float] | None = None
+    long: tuple[int, float, float] | None = None
 
 
 def makers(recording: tables.Recording, used: Steps, stacks: Callable[[], Stacks]) -> Makers | None:
@@ -61,15 +77,60 @@ def makers(recording: tables.Recording, used: Steps, stacks: Callable[[], Stacks
     if own.is_empty():
         return None
     length = pl.col("end_ns") - pl.col("start_ns")
-    whole = pl.col("end_ns").max() - pl.col("start_ns").min()
-    sums = own.group_by("process").agg(length.sum().alias("made"), whole.alias("whole"), pl.len().alias("count"))
+    sums = own.group_by("process").agg(
+        length.sum().alias("made"),
+        length.median().alias("median"),
+        pl.col("start_ns").min(),
+        pl.col("end_ns").max(),
+        pl.len().alias("count"),
+    )
+    sums = sums.with_columns(whole=length)
     return Makers(
         0 if apart.is_empty() else sums.height,
+        0 if apart.is_empty() else max(intervals.timeline({"working": sums})["working"], default=1),
         own.height,
         float(sums["made"].sum()) / own.height,
         float(sums["made"].sum()) / max(float(sums["whole"].sum()), 1.0),
         *_slowest(own, stacks()),
+        _skew(sums),
+        _long(sorted(own.select(length).to_series().to_list())),
     )
+
+
+def _skew(sums: pl.DataFrame) -> tuple[float, float] | None:
+    """Return the median times of a batch of the slowest worker and of the fastest one beside it; None if they agree.
+
+    A worker is beside another one if it worked for at least half of the same time. Workers of other loaders often
+    worked at another time.
+
+    Args:
+        sums: the workers: `start_ns` and `end_ns` of their work, `median`, `count`.
+    """
+    known = sums.filter(pl.col("count") >= FEWEST).sort("median")
+    if known.height < 2:
+        return None
+    slowest = known.row(-1, named=True)
+    common = pl.min_horizontal("end_ns", slowest["end_ns"]) - pl.max_horizontal("start_ns", slowest["start_ns"])
+    fastest = float(known.filter(2 * common >= slowest["end_ns"] - slowest["start_ns"])["median"][0])
+    return (slowest["median"], fastest) if slowest["median"] >= SKEWED * max(fastest, 1.0) else None
+
+
+def _long(lengths: list[int]) -> tuple[int, float, float] | None:
+    """Return the number of long batches, their shortest time, and the median of the others; None without long ones.
+
+    The long batches begin after the largest ratio of two neighbours in the longer half.
+
+    Args:
+        lengths: the times of all batches, sorted.
+    """
+    first = range(len(lengths) // 2 + 1, len(lengths) - FEWEST + 1)
+    if not first:
+        return None
+    split = max(first, key=lambda at: lengths[at] / max(lengths[at - 1], 1))
+    others, long = lengths[:split], lengths[split:]
+    if statistics.median(long) < LONG * max(statistics.median(others), 1) or sum(long) < MUCH * sum(lengths):
+        return None
+    return len(long), long[0], statistics.median(others)
 
 
 def _slowest(fetches: pl.DataFrame, stacks: Stacks) -> tuple[str, float]:
@@ -149,29 +210,40 @@ def _chain(node: int, tree: Tree, callers: dict[int, int]) -> list[int]:
     return found
 
 
-def words(found: Makers | None) -> str:
-    """Return text about the processes that make the batches; empty if unknown.
+def words(found: Makers | None) -> tuple[str, str]:
+    """Return text about the processes that make the batches, and what to do if more of them help little.
 
-    The advice appends this text to its text about waits for data.
+    Both texts are empty if unknown. The advice appends the first text to its text about waits for data.
 
     Args:
         found: the figures of the processes that make batches, from `makers`.
     """
     if found is None or not found.batches:
-        return ""
-    who = f"{found.processes} workers" if found.processes > 1 else "the worker" if found.processes else "the job itself"
+        return "", ""
+    who = f"{found.together} workers" if found.together > 1 else "the worker" if found.processes else "the job itself"
+    if found.processes > found.together:
+        who += f" at a time ({found.processes} processes in all)"
     text = f"; {who} made a batch in {found.mean_ns / 1e6:.1f} ms, busy with it {found.busy * 100:.0f} % of the time"
-    if not found.slowest or found.share < NAMED:
-        return text
-    return f"{text}, {found.share * 100:.0f} % of it in {found.slowest}"
+    if found.slowest and found.share >= NAMED:
+        text += f", {found.share * 100:.0f} % of it in {found.slowest}"
+    if found.skew is not None:
+        slow, fast = (f"{median / 1e6:.1f} ms" for median in found.skew)
+        text += f"; they differ: a batch takes {slow} in one worker, {fast} in another one (medians)"
+        return text, "Find out why one worker is slower (its files, its items): batches keep their order, so all wait."
+    if found.long is not None:
+        count, least, others = found.long
+        text += f"; {count} of {found.batches} batches took {least / 1e6:.1f} ms or more, "
+        text += f"the others {others / 1e6:.1f} ms (median)"
+    return text, ""
 
 
-def told(recording: tables.Recording, used: Steps, stacks: Callable[[], Stacks]) -> str:
-    """Return text about the functions of MindSpore's datasets, or else about the processes that make the batches.
+def told(recording: tables.Recording, used: Steps, stacks: Callable[[], Stacks]) -> tuple[str, str]:
+    """Return text about the functions of MindSpore's datasets, or else what `words` says of the batches' makers.
 
     Args:
         recording: the run.
         used: the steps in use.
         stacks: a function that returns the Python stacks of the run.
     """
-    return transforms.words(recording, used) or words(makers(recording, used, stacks))
+    functions = transforms.words(recording, used)
+    return (functions, "") if functions else words(makers(recording, used, stacks))

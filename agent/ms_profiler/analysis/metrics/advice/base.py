@@ -49,7 +49,7 @@ class Facts:
         stacks: whether advice need not mention the option that records Python functions; False if the run could have
             recorded them and did not.
         makers: text about the functions of a dataset, or about the processes that make the batches and their slowest
-            function; empty if unknown.
+            function; and what to do about these processes. Both are empty if unknown.
         leak: text about the code that allocated the growing memory; empty if the memory of tensors does not grow, or
             its blocks were not recorded.
     """
@@ -69,7 +69,7 @@ class Facts:
     launching: str = ""
     stacks: bool = True
     leak: str = ""
-    makers: str = ""
+    makers: tuple[str, str] = ("", "")
 
 
 @dataclass(frozen=True)

@@ -153,10 +153,11 @@ def _data(found: Diagnosis, facts: Facts) -> tuple[str, str]:
         evidence = f"; {name}: {count} times, {length(total / count)} on average"
     finding = facts.pipelines[0].slowest() if facts.pipelines else None
     if finding is not None and finding.slow is not None:
-        return f"{evidence}; {finding.evidence}{facts.makers}", finding.action
-    evidence += facts.makers
+        return f"{evidence}; {finding.evidence}{facts.makers[0]}", finding.action
+    evidence += facts.makers[0]
     workers = "num_workers of the DataLoader" if facts.framework == "torch" else "num_parallel_workers"
-    return evidence, f"Give the dataset more workers ({workers}), prefetch, or move work out of the pipeline."
+    more = f"Give the dataset more workers ({workers}), prefetch, or move work out of the pipeline."
+    return evidence, facts.makers[1] or more
 
 
 def exchanges(found: Diagnosis, facts: Facts) -> Iterator[Advice]:
