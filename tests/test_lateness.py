@@ -2,7 +2,15 @@
 
 import polars as pl
 import pytest
-from ms_profiler.analysis.cluster import clock_offsets, late_causes, lateness, rank_account, slow_links
+from ms_profiler.analysis.cluster import (
+    clock_offsets,
+    exchanged,
+    job_summary,
+    late_causes,
+    lateness,
+    rank_account,
+    slow_links,
+)
 from ms_profiler.analysis.cluster.late_causes import STOPPED
 from ms_profiler.analysis.cluster.rank_account import PARTS, STEPS, STILL, RankAccount
 from ms_profiler.analysis.cluster.whole_job import WholeJob
@@ -186,6 +194,44 @@ def test_cost_is_a_share_of_all_steps_where_only_some_exchange():
     assert (late.rank, job.lateness.lost_ns, job.lateness.total_ns) == (1, 9 * 60 * MS, 9 * 80 * MS)
 
 
+def evaluating(count, every, evaluation_ms):
+    """Return the accounts of two ranks with steps of 10 ms, an exchange of 2 ms at the end of each.
+
+    Rank 0 evaluates before some steps. Rank 1 waits for it in the exchange of the same step.
+    """
+    accounts = {}
+    for rank in range(2):
+        known = RankAccount("", rank, 2, "", "", 0, 0, "", "", None)
+        table, pieces, now = [], [], 0
+        for step in range(count):
+            gap = evaluation_ms * (step % every == 0 and step > 0)
+            start = now + gap * (rank == 0)
+            now += gap + 10
+            own = 8 + gap * (rank == 0) if step else None
+            row = {"step": step, "start_ns": start * MS, "end_ns": now * MS}
+            row |= {"own_ns": own and own * MS, "exchange_ns": (2 + gap * (rank == 1)) * MS}
+            table.append(dict.fromkeys(STEPS) | row)
+            pieces.append((step, bounds.COMPUTING, 8 * MS))
+            if gap and rank == 0:
+                pieces.append((step, "evaluation", gap * MS))
+        known.steps = pl.DataFrame(table, STEPS)
+        known.parts = pl.DataFrame(pieces, PARTS, orient="row")
+        met = {"group": "world", "operation": "allreduce", "number": 0, "step": every}
+        known.exchanges = pl.DataFrame([dict.fromkeys(exchanged.MARKED) | met], exchanged.MARKED)
+        accounts[rank] = known
+    return accounts
+
+
+def test_cost_of_work_between_steps_is_a_share_of_a_time_that_contains_the_work():
+    job = WholeJob(evaluating(60, 10, 800))
+    ((late, found),) = job.late
+    assert (late.rank, found.kind, late.moments) == (0, "evaluation", (10, 20, 30, 40, 50))
+    assert job.lateness.total_ns == (59 * 10 + 5 * 800) * MS
+    assert job.lateness.lost_ns == late.saved_ns == 5 * 800 * MS
+    assert late.share < 1
+    assert "and that costs 4.00 s of 4.59 s (87%)." in job_summary.verdict(job)
+
+
 def test_checkpoints_that_also_wait_for_a_processor_are_named():
     """Without the waits, the steps would be shorter, too.
 
@@ -198,7 +244,8 @@ def test_checkpoints_that_also_wait_for_a_processor_are_named():
         known.steps = pl.DataFrame(
             [
                 dict.fromkeys(STEPS)
-                | {"step": step, "start_ns": 0, "end_ns": (1000 if step % 5 == 4 else 10) * MS}
+                | {"step": step, "start_ns": step * 2000 * MS}
+                | {"end_ns": (step * 2000 + (1000 if step % 5 == 4 else 10)) * MS}
                 | {"own_ns": (1000 if save else 10) * MS, "queued_ns": 750 * MS * save}
                 for step, save in enumerate(saves)
             ],

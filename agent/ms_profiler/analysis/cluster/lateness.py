@@ -47,7 +47,7 @@ class Late:
     Attributes:
         rank: number of the rank.
         excess_ns: its excess, summed over `moments`, or over all steps if `moments` is empty.
-        share: `excess_ns` as a share of the time of the steps.
+        share: `excess_ns` as a share of `Lateness.total_ns`.
         steps: the number of steps in which it is the last rank.
         worst: the step in which it is latest.
         worst_ns: its excess in the worst step.
@@ -76,7 +76,8 @@ class Lateness:
 
     Attributes:
         steps: the number of steps in which the own times of at least two ranks are known.
-        total_ns: the time of these steps on the median rank.
+        total_ns: the time of these steps, and of the time before each of them, on the median rank. The own times lie
+            in this time.
         late: the late ranks, the latest first.
         lost_ns: the time that the steps would save if the late ranks took as long as the slowest other rank.
         waits: `rank`, and `wait_ns`, the rank's wait for the last rank over all steps.
@@ -97,20 +98,23 @@ class Lateness:
     passed: int = 0
 
 
-def lateness(own: pl.DataFrame, total_ns: int) -> Lateness:
+def lateness(own: pl.DataFrame, total_ns: int, within_ns: int | None = None) -> Lateness:
     """Return the late ranks, and the time that they cost.
 
     Args:
         own: table of own times, with the columns of `OWN`: the time from the end of an exchange until the rank is ready
             for the next. If one rank lacks a step, the step still counts for the other ranks.
-        total_ns: the time of all steps, in ns.
+        total_ns: the time of all steps and of the time between them, in ns. It is at least the sum over all steps of
+            the longest own time.
+        within_ns: the time of the steps alone, in ns; by default `total_ns`. Whether a rank is late is judged by the
+            length of a step.
     """
     known = own.drop_nulls("own_ns").filter(pl.len().over("step") > 1)
     if known.is_empty():
         return Lateness(0, total_ns)
     table = _differences(known)
     count = table["step"].n_unique()
-    late = _late(table, max(total_ns, 1), count)
+    late = _late(table, total_ns, (total_ns if within_ns is None else within_ns) / count)
     names = [found.rank for found in late]
     most = table.group_by("step").agg(pl.col("own_ns").max())
     others = table.filter(~pl.col("rank").is_in(names)).group_by("step").agg(pl.col("own_ns").max().alias("rest_ns"))
@@ -156,8 +160,15 @@ def _differences(known: pl.DataFrame) -> pl.DataFrame:
     return places.with_columns(excess_ns=values - median, last=last, saved_ns=saved)
 
 
-def _late(table: pl.DataFrame, total_ns: int, count: int) -> list[Late]:
-    step = total_ns / max(count, 1)
+def _late(table: pl.DataFrame, total_ns: int, step: float) -> list[Late]:
+    """Return the late ranks, the latest first.
+
+    Args:
+        table: the own times, with the columns that `_differences` adds.
+        total_ns: the time of all steps and of the time between them, in ns.
+        step: the mean length of a step, in ns.
+    """
+    count = table["step"].n_unique()
     found = table.group_by("rank").agg(
         (pl.col("excess_ns") >= SHARE * step).mean().alias("part"),
         pl.col("excess_ns").abs().median().alias("usual"),
@@ -172,7 +183,7 @@ def _late(table: pl.DataFrame, total_ns: int, count: int) -> list[Late]:
         pl.len().alias("count"),
     )
     often = (
-        (pl.col("median") * pl.col("count") >= SHARE * total_ns)
+        (pl.col("median") * pl.col("count") >= SHARE * step * count)
         & (pl.col("sum") >= TIMES * pl.col("error") * pl.col("count"))
         & (pl.col("count") >= min(count, STEPS))
         & (pl.col("part") >= OFTEN)
@@ -185,7 +196,7 @@ def _late(table: pl.DataFrame, total_ns: int, count: int) -> list[Late]:
         moments, excess = ((), row["sum"]) if row["often"] else _moments(table, row, ONCE * step)
         worst = row["worst"], int(row["most"]), int(row["ahead"])
         saved = int(row["saved_ns"])
-        late.append(Late(row["rank"], int(excess), excess / total_ns, row["last"], *worst, saved, moments))
+        late.append(Late(row["rank"], int(excess), excess / max(total_ns, 1), row["last"], *worst, saved, moments))
     return late
 
 

@@ -113,13 +113,19 @@ class WholeJob:
         An own time is the time from the end of one exchange until the rank is ready for the next. `own` may be shorter
         than the recorded own times. A step then counts as shorter by max(recorded own times) - max(`own`).
         """
-        known = pl.concat(each.steps.with_columns(rank=pl.lit(each.rank, pl.Int64)) for each in self.accounts.values())
-        shared = known.drop_nulls("own_ns").filter(pl.len().over("step") > 1)["step"].unique()
-        totals = [_total(each, shared) for each in self.accounts.values()]
-        total, passed = (int(pl.Series(each, dtype=pl.Int64).median() or 0) for each in zip(*totals, strict=True))  # type: ignore[arg-type]
-        saved = known.group_by("step").agg(pl.col("own_ns").max() - own.max())["own_ns"].sum()
-        found = lateness.lateness(known.select("rank", "step", own.alias("own_ns")), total - int(saved or 0))
-        return replace(found, passed=max(passed, found.steps))
+        known = pl.concat(
+            _timed(each.steps).with_columns(rank=pl.lit(each.rank, pl.Int64)) for each in self.accounts.values()
+        )
+        shared = known.drop_nulls("own_ns").filter(pl.len().over("step") > 1)
+        saved = pl.col("own_ns").max() - own.max()
+        times = shared.group_by("step").agg(
+            pl.max_horizontal(pl.col("passed_ns").median(), pl.col("own_ns").max()) - saved,
+            (pl.col("within_ns").median() - saved).clip(lower_bound=1),
+            pl.col("count").median(),
+        )
+        sums = times.select(pl.col("passed_ns", "within_ns", "count").sum().cast(pl.Int64)).row(0)
+        found = lateness.lateness(known.select("rank", "step", own.alias("own_ns")), *sums[:2])
+        return replace(found, passed=max(sums[2], found.steps))
 
     @cached_property
     def causes(self) -> dict[int, Cause]:
@@ -166,9 +172,10 @@ class WholeJob:
     @cached_property
     def queued_share(self) -> float:
         """Return the share of the steps' time in which the median rank's threads waited for a CPU; 0 if unknown."""
-        queued = [known.steps.drop_nulls("own_ns")["queued_ns"] for known in self.accounts.values()]
-        sums = [int(each.sum()) for each in queued if each.count()]
-        return statistics.median(sums) / max(self.lateness.total_ns, 1) if sums else 0.0
+        lengths = (pl.col("end_ns") - pl.col("start_ns")).alias("length")
+        tables = [known.steps.drop_nulls("own_ns").select("queued_ns", lengths) for known in self.accounts.values()]
+        known = [each.drop_nulls("queued_ns").sum().row(0) for each in tables if each["queued_ns"].count()]
+        return statistics.median(queued / max(length, 1) for queued, length in known) if known else 0.0
 
     @cached_property
     def pipeline(self) -> Pipeline | None:
@@ -321,18 +328,21 @@ def _gathered(known: RankAccount) -> pl.DataFrame:
     return found.sort("step", "part").select(known.parts.columns)
 
 
-def _total(known: RankAccount, shared: pl.Series) -> tuple[int, int]:
-    """Return the time (ns) and the number of a rank's `shared` steps, which other ranks also have.
+def _timed(steps: pl.DataFrame) -> pl.DataFrame:
+    """Add the times of a rank's steps from the end of one step with an exchange to the end of the next.
 
-    If steps without an exchange lie between one `shared` step and the next, both figures include these steps.
+    The new columns are `passed_ns` (this time, which includes the time between steps), `within_ns` (the part of it that
+    lies in steps) and `count` (the number of these steps). They are null in steps without an exchange.
     """
-    passed = (pl.col("end_ns") - pl.col("start_ns")).cum_sum()
-    met = known.steps.with_columns(passed=passed, count=pl.int_range(1, pl.len() + 1)).filter(
-        pl.col("exchange_ns").is_not_null() | pl.col("own_ns").is_not_null()
+    met = pl.col("exchange_ns").is_not_null() | pl.col("own_ns").is_not_null()
+    sums = steps.with_columns(
+        passed_ns=pl.col("end_ns") - pl.col("start_ns").first(),
+        within_ns=(pl.col("end_ns") - pl.col("start_ns")).cum_sum(),
+        count=pl.int_range(1, pl.len() + 1),
     )
-    lengths = met.with_columns(pl.col(name).diff().fill_null(pl.col(name)) for name in ("passed", "count"))
-    counted = lengths.filter(pl.col("own_ns").is_not_null(), pl.col("step").is_in(shared.implode()))
-    return int(counted["passed"].sum()), int(counted["count"].sum())
+    names = ("passed_ns", "within_ns", "count")
+    lengths = sums.filter(met).select("step", *(pl.col(name).diff().fill_null(pl.col(name)) for name in names))
+    return steps.join(lengths, on="step", how="left", maintain_order="left")
 
 
 def _meetings(number: int, known: RankAccount) -> pl.DataFrame:
