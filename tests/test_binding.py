@@ -241,6 +241,14 @@ def test_functions_are_known_by_the_primitives_they_call(run):
     assert [what[4] for what in found.values()] == ["mul_", "sum", "AllReduce@world"]
 
 
+def test_kernel_of_an_exchange_belongs_to_its_call_and_not_to_the_operator_within_the_call(run):
+    for start in (50, 70):
+        run.span("AllReduce@world", Category.COMMUNICATION, start, start + 10)
+        run.span("AllReduce", Category.OP, start + 1, start + 9)
+    found = run.bind(("AllReduce", 140), ("AllReduce", 200))
+    assert [what[4] for what in found.values()] == ["AllReduce@world"] * 2
+
+
 @pytest.fixture
 def trained(run):
     """Return a function that binds kernels of the backward pass, from 200 to 400, of a network with two layers."""

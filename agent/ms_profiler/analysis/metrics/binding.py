@@ -71,12 +71,12 @@ class Hosts:
         self._spans = spans
         self._keys = {name: row for row, name in enumerate(dict.fromkeys(map(key_of, names)))}
         self._by_phase = {int(category): intervals.union(_of(own, category)) for category in _PARTS}
-        launchers = _of(own, Category.OP, Category.COMMUNICATION)
         keys = pl.Series([self._keys[key_of(name)] for name in names], dtype=pl.UInt32)
+        launchers = _outer(_of(own, Category.OP, Category.COMMUNICATION), keys)
         self._launchers = launchers.select(
             "row",
             "start_ns",
-            keys.gather(launchers["name"]).alias("key"),
+            "key",
             self._spell(launchers["start_ns"]).alias("spell"),
             self._begun(launchers["start_ns"]).alias("segment"),
         )
@@ -362,6 +362,22 @@ class Hosts:
 
 def _of(spans: pl.DataFrame, *categories: Category) -> pl.DataFrame:
     return spans.filter(pl.col("category").is_in([int(category) for category in categories]))
+
+
+def _outer(spans: pl.DataFrame, keys: pl.Series) -> pl.DataFrame:
+    """Return the spans that queue kernels, with the column `key`: the common name of the primitive.
+
+    The script's call of an exchange contains a span of the same operator. Both queue only one kernel, so the operator
+    is left out.
+
+    Args:
+        spans: the operators, and the calls of exchanges.
+        keys: the common name of each name of the recording, as a number.
+    """
+    called = pl.col("category") == int(Category.COMMUNICATION)
+    until = pl.when(called).then("end_ns").forward_fill().shift(1).over("key", order_by=["start_ns", "row"])
+    named = spans.with_columns(keys.gather(spans["name"]).alias("key"))
+    return named.filter(called | (pl.col("start_ns") >= until).fill_null(True))
 
 
 def _or_zero(value: object) -> int:
