@@ -100,6 +100,16 @@ def test_steps_that_a_rank_lacks_count_for_the_others():
     assert [late.rank for late in found.late] == [1]
 
 
+def test_no_wait_is_longer_than_the_exchanges_of_the_waiting_rank():
+    """In step 3, rank 1 takes longer, but no rank is in an exchange for that long. Rank 2 exchanges nothing then."""
+    times = [[10.0] * 20 for _ in range(3)]
+    times[1][3] = 5000.0
+    spent = pl.when(pl.col("rank") == 2).then(0).otherwise(2 * MS).alias("exchange_ns")
+    found = lateness.lateness(own(times).with_columns(spent), 20 * 12 * MS)
+    assert found.late == [] and found.imbalance_ns <= 2 * MS
+    assert dict(found.waits.iter_rows()) == {0: 2 * MS, 1: 0, 2: 0}
+
+
 def parts(by_rank, steps=10):
     rows = [
         (rank, step, part, round(time * MS))
@@ -183,7 +193,7 @@ def test_cost_is_a_share_of_all_steps_where_only_some_exchange():
             length = 20 if rank == 1 else (80 - 3 * 5 if meets else 5)
             own = 4 * (20 if rank == 1 else 5) * MS if meets and step > 3 else None
             start = table[-1]["end_ns"] if table else 0
-            spent = MS if meets else None
+            spent = (61 if rank == 0 else 1) * MS if meets else None
             row = {"step": step, "start_ns": start, "end_ns": start + length * MS, "own_ns": own, "exchange_ns": spent}
             table.append(dict.fromkeys(STEPS) | row)
         known.steps = pl.DataFrame(table, STEPS)

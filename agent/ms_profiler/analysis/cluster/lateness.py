@@ -33,6 +33,7 @@ AGAIN: Final = 0.3
 #: the variation over steps is judged only if there are at least this many steps
 STEPS: Final = 5
 
+_FOREVER: Final = 2**61
 #: columns of own times (the time from the end of one exchange until the rank is ready for the next), by rank and step
 OWN: Final = pl.Schema({"rank": pl.Int64, "step": pl.Int64, "own_ns": pl.Int64})
 
@@ -103,7 +104,8 @@ def lateness(own: pl.DataFrame, total_ns: int, within_ns: int | None = None) -> 
 
     Args:
         own: table of own times, with the columns of `OWN`: the time from the end of an exchange until the rank is ready
-            for the next. If one rank lacks a step, the step still counts for the other ranks.
+            for the next. If one rank lacks a step, the step still counts for the other ranks. The table may have the
+            column `exchange_ns`: the time of the rank in the exchanges of the step. No wait is longer than it.
         total_ns: the time of all steps and of the time between them, in ns. It is at least the sum over all steps of
             the longest own time.
         within_ns: the time of the steps alone, in ns; by default `total_ns`. Whether a rank is late is judged by the
@@ -112,14 +114,16 @@ def lateness(own: pl.DataFrame, total_ns: int, within_ns: int | None = None) -> 
     known = own.drop_nulls("own_ns").filter(pl.len().over("step") > 1)
     if known.is_empty():
         return Lateness(0, total_ns)
-    table = _differences(known)
+    table = _differences(_limited(known))
     count = table["step"].n_unique()
     late = _late(table, total_ns, (total_ns if within_ns is None else within_ns) / count)
     names = [found.rank for found in late]
     most = table.group_by("step").agg(pl.col("own_ns").max())
     others = table.filter(~pl.col("rank").is_in(names)).group_by("step").agg(pl.col("own_ns").max().alias("rest_ns"))
     lost = most.join(others, on="step").select((pl.col("own_ns") - pl.col("rest_ns")).clip(lower_bound=0).sum()).item()
-    waits = table.with_columns(wait_ns=pl.col("own_ns").max().over("step") - pl.col("own_ns"))
+    waits = table.with_columns(
+        wait_ns=pl.min_horizontal(pl.col("own_ns").max().over("step") - pl.col("own_ns"), "exchange_ns")
+    )
     return Lateness(
         steps=count,
         total_ns=total_ns,
@@ -133,6 +137,19 @@ def lateness(own: pl.DataFrame, total_ns: int, within_ns: int | None = None) -> 
             table.group_by("step").agg((pl.col("own_ns").max() - pl.col("own_ns").mean()).alias("over"))["over"].sum()
         ),
     )
+
+
+def _limited(known: pl.DataFrame) -> pl.DataFrame:
+    """Limit each own time to the time after which another rank left the exchanges of the step.
+
+    A rank waits only in exchanges. So where no other rank was in an exchange for long, none waited long for this rank.
+    """
+    if "exchange_ns" not in known.columns:
+        return known.with_columns(exchange_ns=pl.lit(None, pl.Int64))
+    left = pl.col("own_ns") + pl.col("exchange_ns").fill_null(_FOREVER)
+    last, second = left.max().over("step"), left.top_k(2).min().over("step")
+    others = pl.when(left == last).then(second).otherwise(last)
+    return known.with_columns(own_ns=pl.min_horizontal("own_ns", others))
 
 
 def _differences(known: pl.DataFrame) -> pl.DataFrame:

@@ -124,7 +124,7 @@ class WholeJob:
             pl.col("count").median(),
         )
         sums = times.select(pl.col("passed_ns", "within_ns", "count").sum().cast(pl.Int64)).row(0)
-        found = lateness.lateness(known.select("rank", "step", own.alias("own_ns")), *sums[:2])
+        found = lateness.lateness(known.select("rank", "step", own.alias("own_ns"), "exchange_ns"), *sums[:2])
         return replace(found, passed=max(sums[2], found.steps))
 
     @cached_property
