@@ -82,7 +82,7 @@ def test_rank_that_is_late_in_every_fifth_step_is_so_by_all_of_them():
     (late,) = found.late
     assert late.moments == tuple(range(4, 40, 5)) and late.worst == 39
     assert late.excess_ns == sum(400 + step for step in range(4, 40, 5)) * MS
-    assert found.lost_ns == late.excess_ns + 30 * MS
+    assert found.lost_ns == late.saved_ns == late.excess_ns
 
 
 def test_longest_delay_does_not_hide_shorter_ones():
@@ -240,6 +240,29 @@ def test_cost_of_work_between_steps_is_a_share_of_a_time_that_contains_the_work(
     assert job.lateness.lost_ns == late.saved_ns == 5 * 800 * MS
     assert late.share < 1
     assert "and that costs 4.00 s of 4.59 s (87%)." in job_summary.verdict(job)
+
+
+def test_short_delays_that_return_are_named_where_they_cost_much():
+    job = WholeJob(evaluating(60, 10, 60))
+    ((late, found),) = job.late
+    assert (late.rank, found.kind, late.moments) == (0, "evaluation", (10, 20, 30, 40, 50))
+    assert job.lateness.lost_ns == 5 * 60 * MS
+    # delays of 9 % of the time, and delays of different ranks, are no finding
+    assert WholeJob(evaluating(160, 30, 32)).late == []
+    times = [[10.0] * 60 for _ in range(2)]
+    for step in range(10, 60, 10):
+        times[step // 10 % 2][step] = 70.0
+    assert judged(times, 20).late == []
+
+
+def test_short_delays_that_return_by_chance_are_not_named():
+    times = [[10.0] * 60 for _ in range(2)]
+    for step in (3, 17, 29, 33, 52):
+        times[0][step] = 70.0
+    assert judged(times, 20).late == []
+    for step in (8, 22, 45):
+        times[0][step] = 70.0
+    assert [len(late.moments) for late in judged(times, 20).late] == [8]
 
 
 def test_checkpoints_that_also_wait_for_a_processor_are_named():

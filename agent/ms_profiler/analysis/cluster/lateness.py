@@ -27,12 +27,20 @@ SPREAD: Final = 5.0
 ONCE_NS: Final = 200_000_000
 ONCE: Final = 2.0
 BEYOND: Final = 5.0
+#: A rank with shorter delays is late in single steps, too, if the delays return and cost much. A delay is an excess x
+#: with x >= max(`ONCE` * length of a step, `BEYOND` * median(|x|)). The limits are: at least `STEPS` delays at equal
+#: distances (a share of at least `OFTEN` of the distances), or `DELAYS` delays;
+#: sum(delays) >= `RETURNS` * time of the steps and between them; sum(delays) >= `ALONE` * sum(delays of all ranks)
+DELAYS: Final = 8
+RETURNS: Final = 0.1
+ALONE: Final = 0.9
 #: a rank that is late in single steps is late in each step in which its excess x reaches this limit:
 #: x >= max(`BEYOND` * median(|x|), min(`AGAIN` * max(x), max(`ONCE_NS`, `ONCE` * length of a step)))
 AGAIN: Final = 0.3
 #: the variation over steps is judged only if there are at least this many steps
 STEPS: Final = 5
 
+#: a time in ns that no exchange reaches
 _FOREVER: Final = 2**61
 #: columns of own times (the time from the end of one exchange until the rank is ready for the next), by rank and step
 OWN: Final = pl.Schema({"rank": pl.Int64, "step": pl.Int64, "own_ns": pl.Int64})
@@ -53,8 +61,8 @@ class Late:
         worst: the step in which it is latest.
         worst_ns: its excess in the worst step.
         ahead: the number of ranks that wait for it in the worst step.
-        saved_ns: the time that the steps would save if this rank took the median time of the other ranks, and nothing
-            else changed.
+        saved_ns: the time that the steps would save if this rank took the median time of the other ranks in `moments`,
+            or in all steps if `moments` is empty, and nothing else changed.
         moments: the steps in which the rank is late; empty if it is late in most steps.
     """
 
@@ -80,7 +88,8 @@ class Lateness:
         total_ns: the time of these steps, and of the time before each of them, on the median rank. The own times lie
             in this time.
         late: the late ranks, the latest first.
-        lost_ns: the time that the steps would save if the late ranks took as long as the slowest other rank.
+        lost_ns: the time that the steps would save if the late ranks took as long as the slowest other rank, in the
+            steps in which they are late.
         waits: `rank`, and `wait_ns`, the rank's wait for the last rank over all steps.
         critical: one row per step: `step`, `rank` (the last rank of the step), `wait_ns` (the wait of the median rank).
         imbalance_ns: the sum over all steps of (longest own time of a rank - mean own time of the ranks).
@@ -117,9 +126,12 @@ def lateness(own: pl.DataFrame, total_ns: int, within_ns: int | None = None) -> 
     table = _differences(_limited(known))
     count = table["step"].n_unique()
     late = _late(table, total_ns, (total_ns if within_ns is None else within_ns) / count)
-    names = [found.rank for found in late]
+    names = [found.rank for found in late if not found.moments]
+    single = [(found.rank, step) for found in late for step in found.moments]
+    moments = pl.DataFrame(single, {"rank": pl.Int64, "step": pl.Int64}, orient="row")
     most = table.group_by("step").agg(pl.col("own_ns").max())
-    others = table.filter(~pl.col("rank").is_in(names)).group_by("step").agg(pl.col("own_ns").max().alias("rest_ns"))
+    punctual = table.filter(~pl.col("rank").is_in(names)).join(moments, on=["rank", "step"], how="anti")
+    others = punctual.group_by("step").agg(pl.col("own_ns").max().alias("rest_ns"))
     lost = most.join(others, on="step").select((pl.col("own_ns") - pl.col("rest_ns")).clip(lower_bound=0).sum()).item()
     waits = table.with_columns(
         wait_ns=pl.min_horizontal(pl.col("own_ns").max().over("step") - pl.col("own_ns"), "exchange_ns")
@@ -206,22 +218,47 @@ def _late(table: pl.DataFrame, total_ns: int, step: float) -> list[Late]:
         & (pl.col("part") >= OFTEN)
         & (pl.col("median") >= _spread(found["median"]))
     )
-    once = pl.col("most") >= pl.max_horizontal(pl.lit(ONCE_NS), pl.lit(ONCE * step), BEYOND * pl.col("usual"))
+    least = pl.max_horizontal(pl.lit(ONCE * step), BEYOND * pl.col("usual"))
+    found = found.with_columns(least.alias("least"))
+    returning = pl.col("rank").is_in(_returning(table, found, total_ns))
+    once = (pl.col("most") >= pl.max_horizontal(pl.lit(ONCE_NS), "least")) | returning
     rows = found.with_columns(often=often.fill_null(False), once=once).filter(pl.col("often") | pl.col("once"))
     late = []
     for row in rows.sort("sum", "rank", descending=[True, False]).iter_rows(named=True):
-        moments, excess = ((), row["sum"]) if row["often"] else _moments(table, row, ONCE * step)
+        known = ((), row["sum"], row["saved_ns"]) if row["often"] else _moments(table, row, ONCE * step)
+        moments, excess, saved = known
         worst = row["worst"], int(row["most"]), int(row["ahead"])
-        saved = int(row["saved_ns"])
-        late.append(Late(row["rank"], int(excess), excess / max(total_ns, 1), row["last"], *worst, saved, moments))
+        share = excess / max(total_ns, 1)
+        late.append(Late(row["rank"], int(excess), share, row["last"], *worst, int(saved), moments))
     return late
 
 
-def _moments(table: pl.DataFrame, row: dict[str, Any], length: float) -> tuple[tuple[int, ...], int]:
-    """Return the single steps in which a rank is late, and its excess summed over these steps, in ns."""
+def _returning(table: pl.DataFrame, found: pl.DataFrame, total_ns: int) -> list[int]:
+    """Return the ranks with delays that return and cost much.
+
+    Args:
+        table: the own times, with the columns that `_differences` adds.
+        found: `rank`, and `least`, the shortest excess that is a delay.
+        total_ns: the time of all steps and of the time between them, in ns.
+    """
+    delays = table.join(found.select("rank", "least"), on="rank").filter(pl.col("excess_ns") >= pl.col("least"))
+    distances = pl.col("step").sort().diff().drop_nulls()
+    sums = delays.group_by("rank").agg(
+        pl.len().alias("times"),
+        pl.col("excess_ns").sum(),
+        (distances == distances.mode().max()).mean().fill_null(0.0).alias("regular"),
+    )
+    times, excess = pl.col("times"), pl.col("excess_ns")
+    again = (times >= DELAYS) | ((times >= STEPS) & (pl.col("regular") >= OFTEN))
+    much = (excess >= RETURNS * total_ns) & (excess >= ALONE * excess.sum())
+    return sums.filter(again & much)["rank"].to_list()
+
+
+def _moments(table: pl.DataFrame, row: dict[str, Any], length: float) -> tuple[tuple[int, ...], int, int]:
+    """Return the single steps in which a rank is late, and its `excess_ns` and `saved_ns` summed over these steps."""
     least = max(min(AGAIN * row["most"], max(ONCE_NS, length)), BEYOND * row["usual"])
     found = table.filter(pl.col("rank") == row["rank"], pl.col("excess_ns") >= least).sort("step")
-    return tuple(found["step"].to_list()), int(found["excess_ns"].sum())
+    return tuple(found["step"].to_list()), int(found["excess_ns"].sum()), int(found["saved_ns"].sum())
 
 
 def _spread(differences: pl.Series) -> float:
