@@ -19,6 +19,7 @@ TORCH = {
     "launch": "launch-bound",
     "growth": "memory-growth",
     "sleep-module": "host-waits",
+    "sleep-function": "host-waits",
     "none": "",
     "input-workers": "input-bound",
     "recompile": "recompiling",

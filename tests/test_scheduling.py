@@ -108,3 +108,16 @@ def test_a_thread_that_is_off_its_processor_nearly_all_of_a_long_time_is_asleep(
         (31_000, 30_000, 5200, 0),
     )
     assert shown(scheduling.asleep(known)) == [(0, 10_000)]
+
+
+def test_a_thread_that_slept_and_then_waited_for_a_processor_did_not_compute():
+    # Until 10 ms, the thread sleeps, and it waits for a processor until 22 ms. Until 34 ms, it computes and sleeps.
+    # Until 44 ms, it only waits for a processor.
+    known = cells(
+        (0, 0, 0, 0),
+        (22_000, 0, 100, 12_000),
+        (34_000, 22_000, 2100, 0),
+        (44_000, 34_000, 2200, 9900),
+    )
+    assert shown(scheduling.idle(known)) == [(0, 22_000)]
+    assert shown(scheduling.asleep(known)) == []

@@ -1,7 +1,7 @@
 """Train with PyTorch with one planted fault, or without a fault.
 
-usage: planted_torch.py input|input-workers|sync|launch|recompile|growth|environment|sleep|sleep-module|python|garbage|
-       checkpoint|optimizer|unfused|threads|casts|none|convolution|attention|workers
+usage: planted_torch.py input|input-workers|sync|launch|recompile|growth|environment|sleep|sleep-module|sleep-function|
+       python|garbage|checkpoint|optimizer|unfused|threads|casts|none|convolution|attention|workers
        torchrun planted_torch.py late|late-python|ranks
 """
 
@@ -39,6 +39,27 @@ class Slow(nn.Module):
     def forward(self, x):
         time.sleep(0.03)
         return x
+
+
+class Waits(torch.autograd.Function):
+    """Sleep for 15 ms in the forward pass and in the backward pass."""
+
+    @staticmethod
+    def forward(_, x):
+        time.sleep(0.015)
+        return x.clone()
+
+    @staticmethod
+    def backward(_, gradient):
+        time.sleep(0.015)
+        return gradient.clone()
+
+
+class Waiting(nn.Module):
+    """Call the function `Waits`."""
+
+    def forward(self, x):
+        return Waits.apply(x)
 
 
 class Attention(nn.Module):
@@ -188,7 +209,7 @@ def around(kind):
     elif kind == "attention":
         model, x, y = Attention(), torch.randn(16, 64, 128), torch.randint(CLASSES, (16,))
     else:
-        model = network(width, *[Slow()] * (kind == "sleep-module"))
+        model = network(width, *{"sleep-module": [Slow()], "sleep-function": [Waiting()]}.get(kind, []))
         x, y = batch(size)
     if kind == "threads":
         torch.set_num_threads(8 * len(os.sched_getaffinity(0)))
@@ -216,6 +237,7 @@ def main(kind):
         ranks(kind)
     elif kind in (
         "sleep-module",
+        "sleep-function",
         "optimizer",
         "unfused",
         "threads",

@@ -224,7 +224,7 @@ def computing(
     )
     rows = known(operators, steps)["step"].implode()
     others = cut.filter(~pl.col("step").is_in(rows), pl.col("phase").is_in(phases.COMPUTING))
-    slept = scheduling.asleep(scheduling.cells(recording.looks, steps.process, steps.thread))
+    slept = scheduling.idle(scheduling.cells(recording.looks, steps.process, steps.thread))
     elsewhere = [*bounds.WAITS, phases.NAMES[Category.COMMUNICATION]]
     waits = pl.concat([cut.filter(pl.col("phase").is_in(elsewhere)).select(intervals.BOUNDS), slept])
     return intervals.union(pl.concat([intervals.subtract(ran, waits), others.select(intervals.BOUNDS)]))

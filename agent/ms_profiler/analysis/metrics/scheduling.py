@@ -15,6 +15,9 @@ CELLS: Final = pl.Schema({"start_ns": pl.Int64, "end_ns": pl.Int64, "off_ns": pl
 #: time off its processor - wait for a processor >= ASLEEP * length
 ASLEEP_NS: Final = 5_000_000
 ASLEEP: Final = 0.95
+#: a thread that was off its processor for at least the share `ASLEEP` of an interval did not compute in the interval if
+#: it was asleep or blocked for at least this many ns of it. The rest may be a wait for a processor after the sleep
+SLEPT_NS: Final = 1_000_000
 #: largest number of threads whose samples are examined; for one thread, this takes 8 ms
 THREADS_MOST: Final = 128
 #: the job itself keeps all processors busy if it uses at least this share of their time
@@ -114,6 +117,19 @@ def asleep(known: pl.DataFrame) -> pl.DataFrame:
     length = pl.col("end_ns") - pl.col("start_ns")
     slept = pl.col("off_ns") - pl.col("queued_ns")
     return known.filter(length >= ASLEEP_NS, slept >= ASLEEP * length).select(intervals.BOUNDS)
+
+
+def idle(known: pl.DataFrame) -> pl.DataFrame:
+    """Return the intervals in which a thread did not compute, because it slept or was blocked before it waited to run.
+
+    Such an interval may lie inside an operator, for example in a function of the script that autograd calls.
+
+    Args:
+        known: the intervals between the samples of the thread, from `cells`.
+    """
+    length = pl.col("end_ns") - pl.col("start_ns")
+    slept = pl.col("off_ns") - pl.col("queued_ns")
+    return known.filter(slept >= SLEPT_NS, pl.col("off_ns") >= ASLEEP * length).select(intervals.BOUNDS)
 
 
 def crowd(
