@@ -88,12 +88,16 @@ def test_off_processor_time_without_a_known_reason_is_unknown():
     assert parts(cut, cells=[(0, 20_000, 15_000, None)]) == [(0, "unknown", 0, 15_000), (0, "host", 15_000, 20_000)]
 
 
-def test_the_framework_may_block_the_thread_whose_operators_run_beside_it():
-    cut = phases((0, "backward", 0, 20_000), (0, "forward", 20_000, 40_000))
-    cells = [(0, 20_000, 15_000, 0), (20_000, 40_000, 15_000, 0)]
-    found = parts(cut, operators=[(0, 1), (39_000, 40_000)], cells=cells, beside=True)
-    assert found[0] == (0, "launch", 0, 20_000)
-    assert ("blocked", 20_000) in [(part, start) for _, part, start, _ in found]
+def test_the_framework_may_block_the_thread_whose_operators_run_beside_it_but_not_for_long():
+    cut = phases((0, "backward", 0, 10_000), (0, "forward", 10_000, 20_000))
+    # Until 4 ms, other threads may launch the next operator. Then no operator begins for 15 ms.
+    found = parts(
+        cut,
+        operators=[(0, 1), (4000, 4001), (19_000, 20_000)],
+        cells=[(0, 4000, 4000, 0), (4001, 19_000, 14_999, 0)],
+        beside=True,
+    )
+    assert found == [(0, "launch", 0, 4001), (0, "blocked", 4001, 19_000), (0, "launch", 19_000, 20_000)]
 
 
 def test_garbage_collection_counts_in_every_phase():

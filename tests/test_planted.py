@@ -49,6 +49,7 @@ MINDSPORE = {
     "growth": "memory-growth",
     "sleep": "host-waits",
     "sleep-cell": "host-waits",
+    "sleep-backward": "host-waits",
     "io": "host-waits",
     "python": "host-bound",
     "garbage": "gc-pauses",

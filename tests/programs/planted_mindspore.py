@@ -1,7 +1,7 @@
 """Train with MindSpore with one planted fault, or without a fault.
 
-usage: planted_mindspore.py input|sync|launch|recompile|growth|sleep|sleep-cell|python|garbage|checkpoint|optimizer|
-       io|none|pynative|convolution
+usage: planted_mindspore.py input|sync|launch|recompile|growth|sleep|sleep-cell|sleep-backward|python|garbage|
+       checkpoint|optimizer|io|none|pynative|convolution
        msrun planted_mindspore.py late|ranks
 """
 
@@ -35,6 +35,17 @@ class Slow(nn.Cell):
     def construct(self, x):
         time.sleep(0.2)
         return x
+
+
+class Waits(nn.Cell):
+    """Return the input, and sleep for 0.2 s in the backward pass."""
+
+    def construct(self, x):
+        return x * 1.0
+
+    def bprop(self, x, out, dout):
+        time.sleep(0.2)
+        return (dout,)
 
 
 class Whitened(nn.Optimizer):
@@ -85,7 +96,7 @@ def network(width, *more):
 
 
 WIDE = ("none", "pynative", "late", "ranks")
-model = network(1024 if kind in WIDE else 32, *[Slow()] * (kind == "sleep-cell"))
+model = network(1024 if kind in WIDE else 32, *{"sleep-cell": [Slow()], "sleep-backward": [Waits()]}.get(kind, []))
 if kind == "convolution":
     model = nn.SequentialCell(
         nn.Conv2d(3, 32, 3), nn.ReLU(), nn.Conv2d(32, 32, 3), nn.Flatten(), nn.Dense(32 * 32 * 32, CLASSES)
@@ -142,7 +153,7 @@ elif kind == "growth":
     for _ in range(60):
         train(x, y)
         kept.append(ops.ones((2048, 1024), ms.float32) + 1)
-elif kind in ("sleep", "python", "garbage", "sleep-cell"):
+elif kind in ("sleep", "python", "garbage", "sleep-cell", "sleep-backward"):
     x, y = batch(8 if kind != "sleep-cell" else 256)
     if kind == "garbage":
         kept = [Node() for _ in range(20_000)]

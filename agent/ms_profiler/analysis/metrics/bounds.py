@@ -8,7 +8,7 @@ from typing import Final
 import polars as pl
 
 from ms_profiler.analysis.metrics import intervals
-from ms_profiler.analysis.metrics.phases import ALL, COMPUTING as COMPUTING_PHASES, FORWARD, NAMES
+from ms_profiler.analysis.metrics.phases import ALL, COMPUTING as COMPUTING_PHASES, NAMES
 from ms_profiler.analysis.metrics.scheduling import CELLS
 from ms_profiler.store.format import Category
 
@@ -43,8 +43,6 @@ SHORT: Final = 20_000
 #: if a thread was off the processor for less than this fraction of the idle time between two samples, the time off the
 #: processor is ignored
 JITTER: Final = 0.05
-#: phases in which other threads than the stepping thread may run the model
-_ELSEWHERE: Final = [name for name in COMPUTING_PHASES if name != FORWARD]
 #: temporary part of the moments to which none of the first rules of `parts` applies; `_shared_out` replaces this part
 _IDLE: Final = "idle"
 
@@ -135,11 +133,9 @@ def _shared_out(pieces: pl.DataFrame, cells: pl.DataFrame, operators: bool, besi
         .filter(pl.col("part") == _IDLE)
         .with_columns(length=length)
         .with_columns(long=pl.col("length").sum().over("gap") > GAP)
-        # in these phases, other threads that queue or run operators may block the host
-        .with_columns(
-            elsewhere=pl.lit(beside)
-            & (pl.col("phase").is_in(_ELSEWHERE) | (pl.col("phase").is_in(COMPUTING_PHASES) & ~pl.col("long")))
-        )
+        # in these phases, other threads that queue or run operators may block the host, but not in a long gap: there,
+        # a function of the script sleeps, such as a hook that the backward pass calls
+        .with_columns(elsewhere=pl.lit(beside) & pl.col("phase").is_in(COMPUTING_PHASES) & ~pl.col("long"))
         .join(cells.select(pl.col("cell").cast(pl.Int64), "off_ns", "queued_ns"), on="cell", how="left")
         .with_columns(room=pl.col("length").filter(~pl.col("elsewhere")).sum().over("cell"))
     )
