@@ -1,8 +1,10 @@
 """The advice names the main cause first, with its numbers, and names no cause without evidence."""
 
+from inspect import signature
+
 import polars as pl
 import pytest
-from ms_profiler.analysis.metrics.advice import Facts, ranked
+from ms_profiler.analysis.metrics.advice import Facts, ranked, work
 from ms_profiler.analysis.metrics.bounds import PARTS
 from ms_profiler.analysis.metrics.diagnosis import Diagnosis, Launched
 from ms_profiler.analysis.metrics.growth import Growth
@@ -141,9 +143,9 @@ LINK = Slow("AllReduce", "slow", 1e8, 1e9, "fast", 40 * MS, 3)
             "takes 82.0 % of the steady steps, 30 operators",
         ),
         (
-            {"optimizing": Optimizing(0.7, 0.9, 900)},
+            {"optimizing": Optimizing(0.7, 0.6, 900)},
             "unfused-optimizer",
-            "900 operators a step; 90.0 % of its time goes",
+            "900 operators a step; launching them takes 60.0 % of the steady steps",
         ),
         ({"casts": Casts("aten::_to_copy", 40, 0.3)}, "casting", "(aten::_to_copy, 40.0 a step) takes 30.0 %"),
         (
@@ -182,7 +184,7 @@ def test_a_cause_has_its_numbers_and_an_action(known, cause, evidence):
         {"pauses": Pauses(2, 30 * MS, 25 * MS, 0.3, 4), "parts": parts(**{"garbage collection": 0.3})},
         {"parts": parts(blocked=0.19)},
         {"crowd": Crowd(0.9, 0.9, 0.9)},
-        {"optimizing": Optimizing(0.39, 0.9, 900)},
+        {"optimizing": Optimizing(0.39, 0.39, 900)},
         {"casts": Casts("aten::_to_copy", 40, 0.1)},
         {"reading": 0.9, "reads": reads(200, name=READ), "parts": parts(launch=0.5), "launched": MANY},
         {"types": [("Cast", "AI_CPU", 7, 0.009), ("MatMul", "AI_CORE", 9, 0.991)]},
@@ -196,6 +198,23 @@ def test_a_cause_has_its_numbers_and_an_action(known, cause, evidence):
 )
 def test_no_advice_without_evidence(known):
     assert advice_on(**known) == []
+
+
+@pytest.mark.parametrize(
+    ("name", "options"),
+    [("Adam", ["fused=True", "foreach=True"]), ("NAdam", ["foreach=True"]), ("LBFGS", []), ("Lion", []), ("", [])],
+)
+def test_the_action_names_only_options_that_the_optimizer_has(name, options):
+    (item,) = advice_on(optimizing=Optimizing(0.7, 0.6, 900, name, closure=name == "LBFGS"))
+    assert [word for word in ("fused=True", "foreach=True") if word in item.action] == options
+    assert ("its closure, without forward and backward passes, takes 70.0 %" in item.evidence) == (name == "LBFGS")
+
+
+def test_an_optimizer_has_the_options_that_the_advice_names():
+    torch = pytest.importorskip("torch")
+    for name in (*work.FUSED, *work.FOREACH):
+        options = signature(getattr(torch.optim, name)).parameters
+        assert ("foreach" in options, "fused" in options) == (True, name in work.FUSED)
 
 
 def test_the_largest_part_comes_first_but_a_leak_that_grows_fast_before_all():

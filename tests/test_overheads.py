@@ -4,6 +4,7 @@ import polars as pl
 import pytest
 from ms_profiler.analysis.metrics import bounds, overheads
 from ms_profiler.analysis.metrics.scopes import Part
+from ms_profiler.store.format import Category
 
 FORWARD, OPTIMIZER = int(Part.FORWARD), int(Part.OPTIMIZER)
 
@@ -33,7 +34,7 @@ def test_launching_the_kernels_of_an_optimizer_belongs_to_it():
     # The optimizer takes 30 to 100 without the sleep, and 180 to 205. A piece that begins in the steps counts as a
     # whole.
     assert found.share == pytest.approx((60 + 25) / 200)
-    assert found.launching == pytest.approx((30 + 5) / (60 + 25))
+    assert found.launching == pytest.approx((30 + 5) / 200)
     assert found.per_step == pytest.approx(5 / 2)
 
 
@@ -44,3 +45,21 @@ def test_kernels_without_an_optimizer_take_nothing_for_one():
     assert (found.share, found.launching, found.per_step) == (0.0, 0.0, 0.0)
     none = kernels.head(0)
     assert overheads.optimizing_beside(moments, none, pl.DataFrame({"start_ns": [0], "end_ns": [40]})).share == 0.0
+
+
+def test_sleep_in_an_optimizer_is_not_its_work_and_launching_agrees_with_the_parts():
+    """A closure runs a forward pass of 10 ns and sleeps for 60 ns within the optimizer, which has 20 ns of launches."""
+    moments = table(
+        *((bounds.LAUNCH, 0, 20), (bounds.COMPUTING, 20, 30), (bounds.BLOCKED, 30, 90), (bounds.COMPUTING, 90, 100)),
+        name="part",
+    ).with_columns(phase=pl.Series(["optimizer", "forward", "optimizer", "optimizer"]))
+    during = pl.DataFrame({"start_ns": [0], "end_ns": [100]})
+    found = overheads.optimizing(moments, None, during)
+    assert (found.share, found.launching) == pytest.approx((0.3, 0.2))
+    spans = table((0, 0, 100), (1, 20, 30), (2, 95, 96), name="name").with_columns(
+        category=pl.Series([Category.OPTIMIZER, Category.FORWARD, Category.OPTIMIZER], dtype=pl.UInt8)
+    )
+    names = pl.Series(["LBFGS.step", "forward", "zero_grad"])
+    found = overheads.with_caller(found, spans, names)
+    assert (found.share, found.name, found.closure) == (pytest.approx(0.3), "LBFGS", True)
+    assert not overheads.with_caller(found, spans.filter(pl.col("name") != 1), names).closure

@@ -185,6 +185,7 @@ def diagnose(
     if recording.device is not None and recording.device.form != tables.Form.MS_PROFILER:
         did = bounds.parts(cut, cut.head(0), cut.head(0), cut.head(0), None, collecting, cells)
         pieces, path = _of_device(recording, recording.device, stream, spans, steps, did, rows)
+    stepping = _stepping(spans, steps, during)
     crowd = scheduling.crowd(recording.looks, steps.process, steps.thread, during, *_processors(recording))
     return Diagnosis(
         pieces=pieces,
@@ -197,9 +198,13 @@ def diagnose(
         whole=steps.source == StepSource.WHOLE_RUN,
         delayed=overheads.delayed(recording.looks, steps, moments, crowd),
         reading=0.0 if inner is None else overheads.reading(points, inner["start_ns"].sort(), moments),
-        optimizing=overheads.optimizing_beside(moments, kernels, during)
-        if watched
-        else overheads.optimizing(moments, inner, during),
+        optimizing=overheads.with_caller(
+            overheads.optimizing_beside(moments, kernels, during)
+            if watched
+            else overheads.optimizing(moments, inner, during),
+            stepping,
+            recording.names,
+        ),
         casts=None if inner is None else overheads.casts(own, recording.names, during),
         late=overheads.late(calls, rows)
         or overheads.late_beside(*communication.replicated(recording, steps, rows), len(rows)),
@@ -223,7 +228,7 @@ def diagnose(
         pauses=pauses.pauses(spans, recording.names, steps, rows),
         packets=packets.packets(calls),
         links=links.slow(links.bandwidths(calls)),
-        waits=dataset.waits(_stepping(spans, steps, during), recording.names),
+        waits=dataset.waits(stepping, recording.names),
     )
 
 

@@ -1,6 +1,6 @@
 """Find avoidable costs of a step: casts, an optimizer called for each parameter, waits for other ranks."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Final
 
 import polars as pl
@@ -44,15 +44,19 @@ class Optimizing:
     """The cost of the optimizer in some steps.
 
     Attributes:
-        share: the share of the steps' time that the optimizer takes.
-        launching: the share of the optimizer's time in which operators are launched and nothing computes. Time in which
-            the thread waited for a processor, or was blocked, is left out.
+        share: the share of the steps' time that the optimizer takes. Time in which the thread waited for a processor,
+            or was asleep or blocked, is left out.
+        launching: the share of the steps' time in which the optimizer's operators are launched and nothing computes.
         per_step: number of the optimizer's operators or kernels per step; None if unknown.
+        name: the class of the optimizer that takes most of the time; empty if unknown.
+        closure: whether the optimizer calls a closure of the script, which runs forward or backward passes.
     """
 
     share: float
     launching: float
     per_step: float | None
+    name: str = ""
+    closure: bool = False
 
 
 @dataclass(frozen=True)
@@ -100,13 +104,31 @@ def optimizing(moments: pl.DataFrame, ran: pl.DataFrame | None, during: pl.DataF
         during: the steps.
     """
     own = moments.filter(pl.col("phase") == OPTIMIZER).sort("start_ns")
-    total = intervals.total_ns(own)
-    ran_ns = intervals.total_ns(own.filter(~pl.col("part").is_in([bounds.RUNNABLE, bounds.BLOCKED])))
-    launching = intervals.total_ns(own.filter(pl.col("part") == bounds.LAUNCH)) / max(ran_ns, 1)
+    worked = own.filter(~pl.col("part").is_in([bounds.RUNNABLE, bounds.BLOCKED]))
+    launching = own.filter(pl.col("part") == bounds.LAUNCH)
     count = None
     if ran is not None:
         count = ran.filter(intervals.locate(ran["start_ns"], own).is_not_null()).height / max(during.height, 1)
-    return Optimizing(total / max(intervals.total_ns(during), 1), launching, count)
+    whole = max(intervals.total_ns(during), 1)
+    return Optimizing(intervals.total_ns(worked) / whole, intervals.total_ns(launching) / whole, count)
+
+
+def with_caller(found: Optimizing, spans: pl.DataFrame, names: pl.Series) -> Optimizing:
+    """Return the cost of the optimizer, with the class of the optimizer, and whether it calls a closure.
+
+    Args:
+        found: the cost of the optimizer, from `optimizing` or `optimizing_beside`.
+        spans: the spans of the stepping thread in the examined steps, with the columns of `tables.SPANS`.
+        names: the names of the recording.
+    """
+    own = spans.filter(pl.col("category") == int(Category.OPTIMIZER))
+    if own.is_empty():
+        return found
+    times = own.group_by("name").agg((pl.col("end_ns") - pl.col("start_ns")).sum().alias("took"))
+    longest = times.sort("took", "name", descending=[True, False])["name"][0]
+    passes = spans.filter(pl.col("category").is_in([int(Category.FORWARD), int(Category.BACKWARD)]))
+    inside = intervals.locate(passes["start_ns"], intervals.union(own.filter(pl.col("name") == longest)))
+    return replace(found, name=names[longest].removesuffix(".step"), closure=bool(inside.is_not_null().any()))
 
 
 def optimizing_beside(moments: pl.DataFrame, kernels: pl.DataFrame, during: pl.DataFrame) -> Optimizing:
@@ -130,7 +152,7 @@ def optimizing_beside(moments: pl.DataFrame, kernels: pl.DataFrame, during: pl.D
     took = computing + launching
     count = kernels.filter(own, intervals.locate(kernels["start_ns"], during).is_not_null()).height
     whole = max(intervals.total_ns(during), 1)
-    return Optimizing(took / whole, launching / max(took, 1), count / max(during.height, 1))
+    return Optimizing(took / whole, launching / whole, count / max(during.height, 1))
 
 
 def reading(found: pl.DataFrame, starts: pl.Series, moments: pl.DataFrame) -> float:

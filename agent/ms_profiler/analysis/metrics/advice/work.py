@@ -14,8 +14,11 @@ from ms_profiler.analysis.metrics.reads import READ
 LOOK: Final = (
     "Look in the trace at the work of the script between operators, and move it out of the loop or to a thread."
 )
-#: the optimizer is reported if it takes at least this share of the steps' time
+#: the optimizer is reported if it takes at least this share of the steps' time without waits for a processor
 OPTIMIZING: Final = 0.4
+#: PyTorch's optimizers that work on all parameters at once with the option `foreach`, or also with `fused`
+FOREACH: Final = ("ASGD", "Adadelta", "Adafactor", "Adamax", "NAdam", "RAdam", "RMSprop", "Rprop")
+FUSED: Final = ("Adagrad", "Adam", "AdamW", "SGD")
 #: if the optimizer is reported, it counts as unfused if launching takes at least this share of the optimizer's time
 UNFUSED: Final = 0.5
 #: casts are reported if they take at least this share of the steps' time
@@ -90,7 +93,7 @@ def host(found: Diagnosis, facts: Facts) -> Iterator[Advice]:
         share = sum(path.get(part, 0.0) for part in (bounds.LAUNCH, bounds.HOST, bounds.UNKNOWN))
         takes = f"on the critical path, the host takes {percent(share)}, computing takes {percent(computed)}"
         due = share >= max(FAR_LONGER * computed, worth_host)
-    if many and due and share >= worth_host and found.optimizing.share < OPTIMIZING:
+    if many and due and share >= worth_host and not _optimizes(found):
         cause = "launch-bound"
         action = (
             "Make fewer and larger operators: batch or vectorise the loop that calls them, use fused operators, or "
@@ -126,24 +129,38 @@ def host(found: Diagnosis, facts: Facts) -> Iterator[Advice]:
 def optimizer(found: Diagnosis, facts: Facts) -> Iterator[Advice]:
     """Yield advice about an optimizer that takes a large share of a step."""
     own = found.optimizing
-    if own.share < OPTIMIZING:
+    if not _optimizes(found):
         return
-    many = own.per_step is not None and own.per_step >= MANY and own.launching >= UNFUSED
+    many = own.per_step is not None and own.per_step >= MANY and own.launching >= UNFUSED * own.share
     count = "" if own.per_step is None else f", {own.per_step:,.0f} {_what(found)} a step"
+    closure = " and its closure, without forward and backward passes," if own.closure else ""
     yield Advice(
         "unfused-optimizer" if many else "optimizer-bound",
         "optimizer",
         own.share,
-        f"the optimizer takes {percent(own.share)} of the steady steps{count}"
-        + (f"; {percent(own.launching)} of its time goes into launching them" if many else ""),
-        "Use a form of the optimizer that works on many parameters at once: fused=True or foreach=True, "
-        "mindspore.mint.optim or a compiled one."
+        f"the work of the optimizer{closure} takes {percent(own.share)} of the steady steps{count}"
+        + (f"; launching them takes {percent(own.launching)} of the steady steps" if many else ""),
+        _fused(own.name, facts)
         if many
         else "The optimizer touches every parameter in each step: use it once for several batches (accumulate "
         "gradients), make batches larger, or use a fused optimizer or an optimizer with less state.",
         worst_step(found, facts, bounds.LAUNCH if many else bounds.COMPUTING),
         facts.lane,
     )
+
+
+def _optimizes(found: Diagnosis) -> bool:
+    return found.optimizing.share >= OPTIMIZING * (1 - found.shares[bounds.RUNNABLE])
+
+
+def _fused(name: str, facts: Facts) -> str:
+    """Return the action of the advice about an optimizer of the class `name` that launches many operators."""
+    if facts.framework != "torch":
+        return "Use an optimizer that works on many parameters at once: one of mindspore.mint.optim or a compiled one."
+    if name in (*FUSED, *FOREACH):
+        options = "fused=True or foreach=True" if name in FUSED else "foreach=True"
+        return f"Let the optimizer work on many parameters at once: {options}."
+    return "Use an optimizer that works on many parameters at once, or compile its step (torch.compile)."
 
 
 def casts(found: Diagnosis, facts: Facts) -> Iterator[Advice]:
