@@ -35,10 +35,13 @@ def recorded(process, samples):
     )
 
 
-def found(process, samples):
+def found(process, samples, waits=()):
     recording = recorded(process, samples)
+    waited = [(JOB, 1, 0, int(Category.DATA), 0, False, begin * MS, end * MS, 0) for begin, end in waits]
+    recording.spans = pl.concat([recording.spans, pl.DataFrame(waited, schema=tables.UNNESTED, orient="row")])
     stacks = Stacks(recording, (tables.EARLIEST, tables.LATEST))
-    return batch_makers.makers(recording, SimpleNamespace(process=JOB), lambda: stacks)
+    used = SimpleNamespace(process=JOB, thread=1, table=pl.DataFrame({"start_ns": [0], "end_ns": [400 * MS]}))
+    return batch_makers.makers(recording, used, lambda: stacks)
 
 
 def test_the_slow_function_has_its_caller():
@@ -81,7 +84,8 @@ def made(*workers):
     recording = recorded(WORKER, [])
     recording.spans = pl.DataFrame(rows, schema=tables.UNNESTED, orient="row")
     stacks = Stacks(recording, (tables.EARLIEST, tables.LATEST))
-    return batch_makers.makers(recording, SimpleNamespace(process=JOB), lambda: stacks)
+    used = SimpleNamespace(process=JOB, thread=1, table=pl.DataFrame({"start_ns": [0], "end_ns": [400 * MS]}))
+    return batch_makers.makers(recording, used, lambda: stacks)
 
 
 def test_a_slow_worker_is_named_beside_a_fast_one():
@@ -114,3 +118,15 @@ def test_uneven_batches_are_counted():
     assert "; 20 of 80 batches took 40.0 ms or more, the others 1.0 ms (median)" in batch_makers.words(makers)[0]
     for lengths in ([10, 12, 14, 20] * 20, [1000, *[1] * 200], [1, 1, 1, 4] * 10, [5] * 3, [0] * 9):
         assert made((0, lengths)).long is None
+
+
+def test_workers_are_the_limit_only_if_they_make_batches_while_the_job_waits():
+    slow = found(WORKER, [], waits=[(0, 45), (60, 100)])
+    assert (slow.during, batch_makers.limit(slow)) == (pytest.approx(70 / 85), True)
+    # The last wait is after the steps.
+    quick = found(WORKER, [], waits=[(38, 50), (88, 98), (400, 440)])
+    assert (quick.during, batch_makers.limit(quick)) == (pytest.approx(4 / 22), False)
+    assert batch_makers.words(quick)[1].startswith("Making batches is not the limit.")
+    assert batch_makers.words(quick)[0].endswith("and in 18 % of the time in which the job waits for data")
+    assert batch_makers.limit(found(JOB, [], waits=[(38, 50)]))
+    assert batch_makers.limit(found(WORKER, []))

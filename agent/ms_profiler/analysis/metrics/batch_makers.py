@@ -27,6 +27,12 @@ FEWEST: Final = 3
 #: `LONG` times that of the others, and if they take at least the share `MUCH` of the time of making batches
 LONG: Final = 5.0
 MUCH: Final = 0.5
+#: workers that make batches in less than this share of the waits for data are not the reason for most of the waits
+LIMIT: Final = 0.5
+_NO_LIMIT: Final = (
+    "Making batches is not the limit. Look in the trace at what else these waits contain: the start of the workers, "
+    "sending a batch to the job, what the job does with it, or waits for a processor."
+)
 
 
 @dataclass(frozen=True)
@@ -40,6 +46,8 @@ class Makers:
         mean_ns: mean time that making a batch took.
         busy: share of the workers' time in which they make batches: time spent making batches / time from a worker's
             first to its last batch. Both times are summed over the workers.
+        during: share of the training process's waits for data, in its steps, in which at least one worker makes a
+            batch; None without waits.
         slowest: text about the function of the script that takes most of the time of making batches: its name, its
             line and its caller; empty if unknown.
         share: time of this function / time of making batches.
@@ -54,6 +62,7 @@ class Makers:
     batches: int
     mean_ns: float
     busy: float
+    during: float | None
     slowest: str
     share: float
     skew: tuple[float, float] | None = None
@@ -91,6 +100,7 @@ def makers(recording: tables.Recording, used: Steps, stacks: Callable[[], Stacks
         own.height,
         float(sums["made"].sum()) / own.height,
         float(sums["made"].sum()) / max(float(sums["whole"].sum()), 1.0),
+        _during(own, recording, used),
         *_slowest(own, stacks()),
         _skew(sums),
         _long(sorted(own.select(length).to_series().to_list())),
@@ -133,6 +143,22 @@ def _long(lengths: list[int]) -> tuple[int, float, float] | None:
     return len(long), long[0], statistics.median(others)
 
 
+def _during(fetches: pl.DataFrame, recording: tables.Recording, used: Steps) -> float | None:
+    """Return the share of the waits for data in the steps in which at least one of the fetches runs; None if no waits.
+
+    Args:
+        fetches: the intervals in which workers make batches.
+        recording: the run.
+        used: the steps in use.
+    """
+    waits = recording.spans.filter(
+        pl.col("category") == int(Category.DATA), pl.col("process") == used.process, pl.col("thread") == used.thread
+    )
+    inside = intervals.intersect(intervals.union(waits), used.table.select(intervals.BOUNDS))
+    made = intervals.intersect(inside, intervals.union(fetches))
+    return None if inside.is_empty() else intervals.total_ns(made) / max(intervals.total_ns(inside), 1)
+
+
 def _slowest(fetches: pl.DataFrame, stacks: Stacks) -> tuple[str, float]:
     """Return text about the function of the script that takes most of the time of making batches, and its share.
 
@@ -152,6 +178,15 @@ def _slowest(fetches: pl.DataFrame, stacks: Stacks) -> tuple[str, float]:
     usual = max(weights[top].items(), key=lambda item: (item[1], item[0]))[0]
     places = [f"{function.name} at {function.file}:{line}" for function, line in zip(top, usual, strict=True)]
     return ", called from ".join(places), weights[top].total() / whole
+
+
+def limit(found: Makers | None) -> bool:
+    """Return whether the time to make batches can be the reason for most of the waits for data.
+
+    Args:
+        found: the figures of the processes that make batches, from `makers`; None if unknown.
+    """
+    return found is None or not found.processes or found.during is None or found.during >= LIMIT
 
 
 #: items with three parts: the two innermost functions of the script, the line in each function, and a weight
@@ -224,6 +259,8 @@ def words(found: Makers | None) -> tuple[str, str]:
     if found.processes > found.together:
         who += f" at a time ({found.processes} processes in all)"
     text = f"; {who} made a batch in {found.mean_ns / 1e6:.1f} ms, busy with it {found.busy * 100:.0f} % of the time"
+    if not limit(found) and found.during is not None:
+        return f"{text}, and in {found.during * 100:.0f} % of the time in which the job waits for data", _NO_LIMIT
     if found.slowest and found.share >= NAMED:
         text += f", {found.share * 100:.0f} % of it in {found.slowest}"
     if found.skew is not None:
