@@ -262,6 +262,15 @@ def test_a_sleep_in_some_steps_is_a_cause_on_a_busy_machine_and_its_callback_is_
     assert found.cause == "host-waits" and "most of it in the own code of callback Log.step_end" in found.evidence
 
 
+@pytest.mark.parametrize(("phase", "place"), [("other", "outside of all phases"), ("backward", "in backward")])
+def test_a_sleep_is_said_to_lie_in_a_phase_only_for_most_of_it(phase, place):
+    """Half of a step is sleep; 60 % of it lies in one phase, and the rest in the forward pass."""
+    rows = [(0, "blocked", phase, 0, 3 * MS), (0, "blocked", "forward", 3 * MS, 5 * MS)]
+    schema = {"step": pl.UInt32, "part": pl.String, "phase": pl.String, "start_ns": pl.Int64, "end_ns": pl.Int64}
+    (item,) = advice_on(parts=parts(blocked=0.5), moments=pl.DataFrame(rows, schema=schema, orient="row"))
+    assert f"nothing computes, most of it {place}" in item.evidence
+
+
 def test_small_packets_are_part_of_communication():
     assert [(item.cause, item.share) for item in advice_on(parts=parts(communication=0.5), packets=SMALL)] == [
         ("communication-bound", pytest.approx(0.5)),

@@ -80,7 +80,7 @@ def blocked(found: Diagnosis, facts: Facts) -> Iterator[Advice]:
         return
     where = verdict.within(found.moments).get(bounds.BLOCKED, "")
     module = found.modules.get(bounds.BLOCKED, "")
-    place = "outside of all phases" if where == OTHER else f"most of it in {where}"
+    place = f"most of it {'outside of all phases' if where == OTHER else f'in {where}'}"
     if module:
         place = f"most of it in the own code of {module}"
     aside = sum(found.shares[part] for part in (bounds.HOST, bounds.RUNNABLE, bounds.UNKNOWN))
