@@ -4,8 +4,8 @@ from inspect import signature
 
 import polars as pl
 import pytest
+from ms_profiler.analysis.metrics import batch_makers
 from ms_profiler.analysis.metrics.advice import Facts, ranked, work
-from ms_profiler.analysis.metrics.batch_makers import Makers
 from ms_profiler.analysis.metrics.bounds import PARTS
 from ms_profiler.analysis.metrics.diagnosis import Diagnosis, Launched
 from ms_profiler.analysis.metrics.growth import Growth
@@ -36,7 +36,7 @@ def reads(per_step, module="Net.head", name="Tensor.asnumpy"):
     return pl.DataFrame(rows, schema=READS, orient="row")
 
 
-def advice_on(compiled=(), types=(), statistics=None, threads=2, functions="", launching="", makers=None, **known):
+def advice_on(compiled=(), types=(), statistics=None, threads=2, functions="", launching="", makers=("", ""), **known):
     """Return the advice on a run of ten steps, numbered from 100, about which these facts are known."""
     pieces = pl.DataFrame(
         schema={"step": pl.UInt32, "part": pl.String, "phase": pl.String, "start_ns": pl.Int64, "end_ns": pl.Int64}
@@ -221,7 +221,8 @@ def test_an_optimizer_has_the_options_that_the_advice_names():
 
 @pytest.mark.parametrize(("during", "more"), [(0.9, True), (0.3, False), (None, True)])
 def test_more_workers_are_advised_only_if_making_batches_is_the_limit(during, more):
-    (item,) = advice_on(parts=parts(data=0.5), waits=WAITS, makers=Makers(2, 80, 1.2 * MS, 0.06, during, "", 0.0))
+    told = batch_makers.words(batch_makers.Makers(2, 2, 80, 1.2 * MS, 0.06, during, "", 0.0))
+    (item,) = advice_on(parts=parts(data=0.5), waits=WAITS, makers=told)
     assert ("more workers" in item.action) == more
     assert "2 workers made a batch in 1.2 ms, busy with it 6 % of the time" in item.evidence
 
