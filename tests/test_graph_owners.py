@@ -6,6 +6,7 @@ from conftest import PROGRAMS, ROOT as ROOT_FOLDER
 from csv_rows import rows
 from graph_builder import FLOAT32, kept, node, tensor
 from ms_profiler.analysis.metrics import graph_names, graph_owners
+from ms_profiler.analysis.metrics.scopes import Part
 from ms_profiler.analysis.readers import graphs
 from owners import planted, score
 
@@ -66,6 +67,20 @@ def test_a_function_has_parameters_but_no_cells():
     assert [names[f"q{part}"] for part in "abc"] == ["1.fc", "1", "1.last"]
     # the addition may belong to the second block or to the caller of both blocks
     assert names["pd"] is None
+
+
+def test_only_the_copy_behind_a_gradient_is_a_recomputation():
+    """MindSpore gives both copies of a recomputed operator the same prefix, also where nothing is recomputed."""
+    scope, sizes = f"recompute_{ROOT}/0-Block", tensor(FLOAT32, 4, 8)
+    weight = node("w", "Load", ["0.fc.weight"], tensor(FLOAT32, 8, 8), f"{scope}/Load-op0")
+    forward = node("a", "MatMul", ["x", "w"], sizes, f"{scope}/fc-Dense/MatMul-op0")
+    gradient = node("g", "MatMul", ["a", "w"], sizes, f"Gradients/{ROOT}/1-Block/fc-Dense/Grad_MatMul/MatMul-op0")
+    waits = node("d", "Depend", ["x", "g"], sizes, "Default/Depend-op0")
+    again = node("b", "MatMul", ["d", "w"], sizes, f"{scope}/fc-Dense/MatMul-op1")
+    found = graph_owners.owners(graph(weight, forward, gradient, waits, again))
+    assert [found[name].part for name in "agb"] == [Part.FORWARD, Part.BACKWARD, Part.RECOMPUTE]
+    evaluation = graph_owners.owners(graph(weight, forward))
+    assert evaluation["a"].part != Part.RECOMPUTE
 
 
 def named(number, kind="MatMul", scope=f"{ROOT}/0-Block/fc-Dense"):

@@ -64,6 +64,9 @@ class Flow:
         self.prepared: dict[str, tuple[str, ...]] = {}
         self.written: dict[str, str] = {}
         after: set[str] = set()
+        #: nodes that run after a gradient. MindSpore gives both copies of a recomputed operator the same prefix. Only
+        #: the copy that has to wait for a gradient is a recomputation
+        late: set[str] = set()
         for place, (name, node) in enumerate(graph.nodes.items()):
             if node.type in _ORDER:
                 continue
@@ -72,7 +75,11 @@ class Flow:
             weights = [weight for one in data for weight in self.prepared.get(one, ())]
             direct = [one for one in data if one in graph.parameters]
             scope = Scope.of(node.full_name)
+            if scope.part == Part.BACKWARD or not late.isdisjoint(node.inputs):
+                late.add(name)
             part = scope.part
+            if part == Part.RECOMPUTE and name not in late:
+                part = Part.FORWARD
             if scope.part != Part.BACKWARD and after.intersection(inputs) and direct and self._writes(node.type, scope):
                 part = Part.OPTIMIZER
             if scope.phase == Category.OPTIMIZER and part == Part.UNKNOWN:

@@ -70,7 +70,7 @@ def owners(graph: Graph) -> dict[str, Owner]:
         name: Owner(
             found.get(name),
             found.get(name) == operator.path,
-            operator.part if trains or operator.part == Part.OPTIMIZER else operator.scope.part,
+            operator.part if trains or operator.part == Part.OPTIMIZER else _alone(operator),
         )
         for name, operator in flow.operators.items()
     }
@@ -78,6 +78,11 @@ def owners(graph: Graph) -> dict[str, Owner]:
         around = common(filter(None, map(cells.holder, weights)))
         result[name] = Owner(around, False, Part.FORWARD if trains else Part.UNKNOWN)
     return result
+
+
+def _alone(operator: Operator) -> Part:
+    """Return the part of an operator of a graph without gradients, where nothing is recomputed."""
+    return Part.FORWARD if operator.scope.part == Part.RECOMPUTE else operator.scope.part
 
 
 class _Cells:
