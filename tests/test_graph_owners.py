@@ -69,6 +69,19 @@ def test_a_function_has_parameters_but_no_cells():
     assert names["pd"] is None
 
 
+@pytest.mark.parametrize(
+    ("kind", "cells", "expected"),
+    [
+        ("Custom", [("network._backbone.py", "Own", [])], "py"),
+        ("Add", [("network._backbone.py", "Own", [])], None),  # all signs have the scope of the first one
+        ("Custom", [(f"network._backbone.{name}", "Own", []) for name in ("py", "other")], None),
+    ],
+)
+def test_a_cell_ahead_of_all_parameters_is_named_if_it_is_the_only_one_of_its_class(kind, cells, expected):
+    own = node("o", kind, ["x"], tensor(FLOAT32, 4, 8), f"{ROOT}/py-Own/{kind}-op0")
+    assert modules(graph_owners.owners(graph(own, *block(0, "p", "o"), cells=[*CELLS, *cells])))["o"] == expected
+
+
 def test_only_the_copy_behind_a_gradient_is_a_recomputation():
     """MindSpore gives both copies of a recomputed operator the same prefix, also where nothing is recomputed."""
     scope, sizes = f"recompute_{ROOT}/0-Block", tensor(FLOAT32, 4, 8)

@@ -239,7 +239,8 @@ class _Pass:
             module: str | None = None
             if _child(first, outer) != _child(second, outer):
                 module = self._beside(operator, first, second, outer, seen)
-            if module is None and name not in behind:
+            ahead = name not in before and operator.type not in _SIGNS
+            if module is None and (ahead or name not in behind):
                 module = self._apart(operator)
             if module is None and outer:
                 module = self._inner(operator, outer)
