@@ -12,7 +12,9 @@ scope, the operator belongs to that inner cell.
 same number of operators of this type. It belongs to the second cell if every cell of the second cell's class is
 preceded by the same number of operators of this type. If both are true, this rule does not decide. Example: in
 `block act block act block act`, each `act` belongs to the block before it.
-4. A gradient belongs to an operator if it reads the operands of the operator, computes the gradient of the operator's
+4. An operator ahead of all uses of parameters belongs to the cell in its scope, if this cell has no parameters and no
+other cell has its class.
+5. A gradient belongs to an operator if it reads the operands of the operator, computes the gradient of the operator's
 parameter, or reads the gradient of the operator's result. If several operators remain, the gradient belongs to the cell
 around them.
 

@@ -5,7 +5,8 @@ Example: `Default/network-Loss/_backbone-Net/fc-Dense/MatMul-op0` is the primiti
 
 - `Gradients` as the first part: the kernel belongs to the backward pass.
 - `Expand` as the first part: MindSpore made the primitive by expanding another primitive.
-- `recompute_` before a part: the kernel is a recomputation for the backward pass.
+- `recompute_` before a part: the kernel belongs to a cell whose forward pass runs again for the backward pass. Only the
+  compiled graph shows whether the kernel is this recomputation or the first forward pass, see `dataflow`.
 - `Grad_Dense`: the kernel computes the gradient of a `Dense`.
 """
 

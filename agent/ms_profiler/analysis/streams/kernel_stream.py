@@ -272,7 +272,9 @@ class _Intake:
         scope = Scope.of(name)
         owner = self.owners.get(name)
         if owner is None:
-            return scope if scope.part == Part.OPTIMIZER else replace(scope, module=None, kind=None)
+            # without the graph, a recomputation has the same name as the first forward pass
+            part = Part.UNKNOWN if scope.part == Part.RECOMPUTE else scope.part
+            return scope if part == Part.OPTIMIZER else replace(scope, module=None, kind=None, part=part)
         if owner.module is None and scope.part == Part.OPTIMIZER:
             return scope
         kind = scope.kind if owner.named else None
