@@ -5,8 +5,9 @@ from collections import Counter
 
 import pytest
 from conftest import PROGRAMS
-from events import events, steps
-from ms_profiler.store.format import StepSource
+from events import events, inside, steps
+from ms_profiler.store.format import Category, StepSource
+from ms_profiler.store.names import EVALUATING
 
 
 @pytest.fixture(scope="module")
@@ -56,8 +57,11 @@ def test_a_slow_callback_is_named(job):
 def test_calls_of_a_compiled_function_with_an_optimizer_are_the_steps(job, kind, source):
     run = job(PROGRAMS / "compiled_training.py", kind, options={"analyse": "off"}, env={"MS_PROFILER_RAISE": "1"})
     assert run.code == 0, run.err
-    found = [StepSource(step.category) for step in steps(events(run.result))]
-    assert found == [source] * 24
+    found = events(run.result)
+    assert [StepSource(step.category) for step in steps(found)] == [source] * 24
+    calls = [event for event in found if event.name == EVALUATING]
+    graphs = [event for event in found if event.category == Category.GRAPH and inside(event, calls)]
+    assert [len(calls), *(graph.name for graph in graphs)] == [18, *["jit evaluate"] * 18]
 
 
 def test_steps_are_the_same_if_the_graph_comes_from_the_cache_of_compiled_graphs(job, tmp_path):

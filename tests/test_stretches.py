@@ -220,6 +220,21 @@ def test_a_plain_training_is_all_steps(tmp_path):
     assert {part for part, *_ in parts_of(store)} <= {"steps", "between steps", "after the last step", "set-up"}
 
 
+def test_an_evaluation_by_a_compiled_function_is_in_no_step(store):
+    thread = store.process().thread()
+    begin = 0
+    for number in range(4):
+        start = begin
+        for at in range(5 if number == 2 else 0):
+            thread.span(EVALUATING, Category.FORWARD, (start + 3 * at) * MS, (start + 3 * at + 2) * MS, flags=APART)
+            thread.span("jit evaluate", Category.GRAPH, (start + 3 * at) * MS, (start + 3 * at + 1) * MS)
+        start += 15 if number == 2 else 0
+        thread.span("jit train", Category.GRAPH, start * MS, (start + 10) * MS)
+        thread.step(number, begin * MS, (start + 10) * MS, StepSource.TRAIN_CELL)
+        begin = start + 10
+    assert parts_of(store) == [("steps", 0, 20), ("evaluation", 20, 34), ("between steps", 34, 35), ("steps", 35, 55)]
+
+
 def test_calls_in_evaluation_mode_are_an_evaluation(store):
     thread = store.process().thread()
     end = update(thread, 0, 10, 10)

@@ -84,8 +84,10 @@ def step(x, y):
 trainer = Trainer()
 x, y = Tensor(np.ones((3, 4), np.float32)), Tensor(np.zeros((3, 2), np.float32))
 for _ in range(3):
+    net.set_train()
     for _ in range(8):
         loss = step(x, y)
+    net.set_train(False)
     for _ in range(6):
         evaluate(x)
 print(float(loss).hex())

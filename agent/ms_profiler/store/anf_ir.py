@@ -19,6 +19,8 @@ TENSOR_ELEMENT, TENSOR_SHAPE, SHAPE_DIMENSION, DIMENSION_SIZE = 1, 2, 1, 1
 
 #: number of a type of elements in the enumeration DataType -> bytes of an element
 WIDTHS = {1: 1, 2: 1, 3: 2, 4: 4, 5: 8, 6: 1, 7: 2, 8: 4, 9: 8, 10: 2, 11: 4, 12: 8, 43: 8, 44: 16, 46: 2}
+#: types of nodes that call another graph, which is not in the description; "" is a call of a graph chosen at run time
+CALLS = frozenset({b"", b"Switch", b"SwitchLayer", b"Partial", b"PartialInline", b"call_inline"})
 #: size that MindSpore gives a dimension whose real size is known only when the graph runs
 UNKNOWN = 1 << 63
 
@@ -28,6 +30,29 @@ class Tensor(NamedTuple):
 
     width: int
     dimensions: tuple[int, ...]
+
+
+class Node(NamedTuple):
+    """A node of a graph: its name, its type, and the names of the nodes, parameters and constants that it reads."""
+
+    name: bytes
+    type: bytes
+    inputs: list[bytes]
+
+
+def nodes(description: bytes) -> Iterator[Node]:
+    """Yield the nodes of a graph.
+
+    Args:
+        description: MindSpore's description of the graph, a `ModelProto`.
+    """
+    graph = next((value for number, value in fields(description) if number == MODEL_GRAPH), b"")
+    for number, value in fields(graph):
+        if number == GRAPH_NODE:
+            parts = list(fields(value))
+            single = dict(parts)
+            inputs = [dict(fields(part)).get(NAME, b"") for key, part in parts if key == NODE_INPUT]
+            yield Node(single.get(NODE_NAME, b""), single.get(NODE_TYPE, b""), inputs)
 
 
 def tensors(kind: bytes) -> list[Tensor]:

@@ -38,7 +38,8 @@ def cut(table: pl.DataFrame, spans: pl.DataFrame) -> pl.DataFrame:
     coarse = spans.filter(pl.col("category").is_in([*_CALLS, *others]))
     gradients = coarse.filter(pl.col("category") == int(Category.BACKWARD))
     calls = coarse.filter(pl.col("category").is_in(_CALLS))
-    apart, own = calls.filter(_APART), calls.filter(~_APART)
+    apart = intervals.union(calls.filter(_APART))
+    own = calls.filter(~_APART, intervals.locate(calls["start_ns"], apart).is_null())  # a call may contain a graph
     if not apart.is_empty():
         table = _cut(table, coarse, apart, pl.concat([own, gradients]), MOST, table.height)
     if not gradients.is_empty():

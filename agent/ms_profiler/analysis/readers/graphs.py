@@ -7,8 +7,8 @@ from ms_profiler.analysis.readers import side_files
 from ms_profiler.store import anf_ir, layout
 from ms_profiler.store.reader import ReadCounts
 
-#: types of nodes that call another graph, which is not in this description; "" is a call of a graph chosen at run time
-_CALLS = frozenset({"", "Switch", "SwitchLayer", "Partial", "PartialInline", "call_inline"})
+#: types of nodes that call another graph, which is not in this description
+_CALLS = frozenset(kind.decode() for kind in anf_ir.CALLS)
 
 
 @dataclass(frozen=True, slots=True)

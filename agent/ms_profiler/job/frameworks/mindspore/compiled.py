@@ -15,7 +15,8 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
 from ms_profiler.job.frameworks import trees
-from ms_profiler.job.frameworks.mindspore import exchanges, modules
+from ms_profiler.job.frameworks.mindspore import effects, exchanges, modules
+from ms_profiler.job.frameworks.mindspore.effects import Effect
 from ms_profiler.job.frameworks.networks import Titles
 from ms_profiler.store import anf_ir, layout
 from ms_profiler.store.format import Category, Kind
@@ -25,8 +26,6 @@ if TYPE_CHECKING:
 
 #: largest size of the descriptions that a process stores, in bytes: enough for 200 000 operators
 MOST = 64 << 20
-#: Names of the parameters in which MindSpore's optimizers count their calls: those of `nn`, and those of `mint`.
-COUNTERS = (b"global_step", b"state_step")
 
 
 class Graphs:
@@ -43,8 +42,8 @@ class Graphs:
         self._folder = ""
         self._count = self._bytes = 0
 
-    def compiled(self, executor: Any, subject: Any, owner: Any, phase: str) -> bool:
-        """Store the description of a graph that has just been compiled; return whether it has an optimizer.
+    def compiled(self, executor: Any, subject: Any, owner: Any, phase: str) -> Effect:
+        """Store the description of a graph that has just been compiled; return what the graph does.
 
         Args:
             executor: MindSpore's executor of graphs.
@@ -54,14 +53,15 @@ class Graphs:
         """
         describe = getattr(executor, "get_func_graph_proto", None)
         if describe is None or self.host.home is None or not executor.has_compiled(phase):
-            return False
+            return Effect.UNKNOWN
         recorder, begun = self.host.recorder, self.host.recorder.now()
         description = describe(phase, "anf_ir", False)
         exchanges.note(self.host, description)
         if self.host.wants("CPU"):
             self._write(self.host.home.folder, subject, owner, description)
+        effect = effects.of(description)
         recorder.record(Kind.SPAN, Category.PROFILER, 0, self._label, begun, recorder.now(), 0)
-        return any(name in description for name in COUNTERS)
+        return effect
 
     def _write(self, folder: str, subject: Any, owner: Any, description: bytes) -> None:
         if self.host.asks("anonymize"):

@@ -13,16 +13,18 @@ import sys
 import threading
 import weakref
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from types import FunctionType, MethodType
 from typing import TYPE_CHECKING, Any
 
 from ms_profiler.job.frameworks import base, trees
 from ms_profiler.job.frameworks.base import RAISED, Target, loaded
 from ms_profiler.job.frameworks.mindspore import compiled
-from ms_profiler.job.frameworks.mindspore.modules import optimizer_types, training
+from ms_profiler.job.frameworks.mindspore.effects import Effect, effects
+from ms_profiler.job.frameworks.mindspore.modules import called, optimizer_types, training
 from ms_profiler.job.frameworks.mindspore.recompile import History, Signature, signature
-from ms_profiler.store.format import Category, StepSource
+from ms_profiler.store.format import Category, Flag, Kind, StepSource
+from ms_profiler.store.names import EVALUATING
 
 if TYPE_CHECKING:
     from ms_profiler.job.host import Host
@@ -39,6 +41,7 @@ class Running:
         token: token of the compilation's span.
         now: the arguments for which the graph is compiled.
         trains: whether the graph calls an optimizer.
+        modes: the modes of the cells that the parser has read: True is training, False is evaluation.
     """
 
     key: Any
@@ -47,6 +50,7 @@ class Running:
     token: int
     now: Signature
     trains: bool = False
+    modes: set[bool] = field(default_factory=set)
 
 
 class _Compiling(threading.local):
@@ -108,9 +112,20 @@ class Compilation:
         if not flags:
             phase = result[0] if isinstance(result, tuple) else result
             owner = running.executor and running.executor.obj
-            updates = self._graphs.compiled(executor._graph_executor, running.subject, owner, phase) or running.trains
-            if updates and running.executor is not None and not issubclass(type(owner), optimizer_types()):
+            effect = self._graphs.compiled(executor._graph_executor, running.subject, owner, phase)
+            effect = self._effect(running, Effect.TRAINS if running.trains else effect)
+            effects.compiled(_code_owner(running.subject), effect)
+            optimizes = running.executor is not None and not issubclass(type(owner), optimizer_types())
+            if optimizes and effect == Effect.TRAINS:
                 self.training.add(_code_owner(running.subject))
+
+    def _effect(self, running: Running, effect: Effect) -> Effect:
+        """Return `EVALUATES` for a function whose cells are all in evaluation mode, if it has no other effect."""
+        calls = called.modules
+        if calls is None or running.executor is None:  # a cell may be called in either mode, see `Modules`
+            return effect
+        calls.trained |= True in running.modes
+        return Effect.EVALUATES if effect == Effect.FORWARD and calls.trained and running.modes == {False} else effect
 
     def checks(self, original: Callable[..., Any]) -> Callable[..., Any]:
         """Return the replacement of `_check_recompile(obj, compile_args, kwargs, full_function_name, ...)`."""
@@ -132,9 +147,10 @@ class Compilation:
         """Return the replacement of `get_parse_method_of_class(obj, ...)`, which the parser calls for each object."""
 
         def before(obj: Any, *_: Any, **__: Any) -> None:
-            if issubclass(type(obj), optimizer_types()):
-                for running in self._running.waiting[-1:]:
-                    running.trains = True
+            for running in self._running.waiting[-1:]:
+                running.trains |= issubclass(type(obj), optimizer_types())
+                mode = trees.attributes(obj).get("training")
+                running.modes |= {mode} if type(mode) is bool else set()
 
         return base.around(self.host, "noting a compiled optimizer", before)(original)
 
@@ -245,6 +261,7 @@ def _run(host: "Host", trains: dict[int, bool]) -> base.Closure:
     end, now = recorder.end, recorder.now
     labels: base.Labels[int] = base.Labels(lambda function: recorder.intern(f"jit {title(function)}"))
     known, category = labels.known, int(Category.GRAPH)
+    evaluates, no_gradients = recorder.intern(EVALUATING), int(Flag.NO_GRADIENTS)
 
     def before(executor: Any, *_: Any, **__: Any) -> tuple[int, int, int, bool]:
         function = _code_owner(executor.fn)
@@ -262,8 +279,13 @@ def _run(host: "Host", trains: dict[int, bool]) -> base.Closure:
 
     def after(call: tuple[int, int, int, bool], result: Any, reason: BaseException | None) -> None:
         token, function, begun, updates = call
-        end(token, 0 if reason is None else base.flags_of(reason))
+        flags, effect = 0 if reason is None else base.flags_of(reason), Effect.UNKNOWN
+        if trains and not training.value:  # another function trains
+            effect = effects.known.get(function, effect)
+        end(token, flags | (no_gradients if effect == Effect.FORWARD else 0))
         ended = now()
+        if effect == Effect.EVALUATES:
+            recorder.record(Kind.SPAN, Category.FORWARD, flags | no_gradients, evaluates, begun, ended, 0)
         if not updates:
             steps.call_ended(function, ended)
         # If a cell makes this call, the cell's own hook reports the end of the step.

@@ -13,9 +13,10 @@ from ms_profiler.job.frameworks import base, trees
 from ms_profiler.job.frameworks.autograd import looking
 from ms_profiler.job.frameworks.base import Inside, Labels, Target
 from ms_profiler.job.frameworks.mindspore import recompute, tensors
+from ms_profiler.job.frameworks.mindspore.effects import Effect, effects
 from ms_profiler.job.frameworks.mindspore.tape import Tape, supported
 from ms_profiler.job.frameworks.networks import Networks, Titles
-from ms_profiler.store.format import Category, Flag, StepSource
+from ms_profiler.store.format import Category, Flag, Kind, StepSource
 from ms_profiler.store.names import EVALUATING
 
 if TYPE_CHECKING:
@@ -30,10 +31,12 @@ Span = tuple[int, int, int]
 #: read now, the label is the `Span` alone.
 Label = tuple[Span, int]
 #: A call of a cell that has not ended: id of the cell, role, value of `training` before the call, token of the span of
-#: the forward pass, token of the cell's span, `Span` of the cell, number of autograd's newest node at the begin.
-Call = tuple[int, int, bool, int, int, Span, int | None]
+#: the forward pass, token of the cell's span, `Span` of the cell, number of autograd's newest node at the begin, and
+#: the time of the begin if the cell is a compiled network in evaluation mode, else 0.
+Call = tuple[int, int, bool, int, int, Span, int | None, int]
 #: Copies of members of enumerations. To look a member up takes 2 us while the processor's caches are cold.
 MODULE, FORWARD, NO_GRADIENTS = int(Category.MODULE), int(Category.FORWARD), int(Flag.NO_GRADIENTS)
+SPAN = int(Kind.SPAN)
 OPTIMIZER_CYCLE, TRAIN_CELL = StepSource.OPTIMIZER_CYCLE, StepSource.TRAIN_CELL
 #: name of the attribute of a cell that holds the cells in it
 TABLE = "_cells"
@@ -85,7 +88,7 @@ class Modules:
         self.host = host
         self.labels: Labels[Label | Span] = Labels(self._describe)
         self._forward, self._evaluates = host.recorder.intern("forward"), host.recorder.intern(EVALUATING)
-        self._trained = False  # whether a called cell was in training mode, which only the script switches on
+        self.trained = False  # whether a called cell was in training mode, which only the script switches on
         self._unnamed = host.recorder.intern(base.UNNAMED)
         # copies, because to look an attribute up takes half a microsecond in each step while the caches are cold
         self._steps, self._now, self._end = host.steps, host.recorder.now, host.recorder.end
@@ -229,29 +232,32 @@ class Modules:
         elif role == NOTHING and not training.value:
             role = NETWORK  # the script calls an inner cell of a training cell by itself
         trained, training.value = training.value, True
-        around = 0
+        around = since = 0
+        begun = self._now() if role else 0
         if role == NETWORK:
-            self._steps.call_began(self._now())
+            self._steps.call_began(begun)
         elif role:
-            self._steps.began(self._now())
-        if role == NETWORK or not self._trained:
+            self._steps.began(begun)
+        if role == NETWORK or not self.trained:
             mode = trees.attributes(cell).get("training")
-            self._trained |= mode is True
+            self.trained |= mode is True
+            evaluates = self.trained and mode is False
             # Record a span for the whole forward pass, too, because the analysis may leave out the spans of modules of
-            # a long run. A compiled graph needs no such span, because its call has no spans of modules.
+            # a long run. A compiled graph needs such a span only if it evaluates, which is known when it is compiled.
             if role == NETWORK and not trained and span[1] == MODULE:
-                name = self._evaluates if self._trained and mode is False else self._forward
-                around = base.begin(self.host.recorder, name, FORWARD)
+                around = base.begin(self.host.recorder, self._evaluates if evaluates else self._forward, FORWARD)
+            elif role == NETWORK and not trained and evaluates:
+                since = begun
         token = base.begin(self.host.recorder, *span)
         number = None if looking.tape is None else looking.tape.cell_began()
         if role == TRAINS and looking.tape is not None and not trained:
             # MindSpore's training cell calls its network before it asks for gradients, so the forward pass begins here
             looking.tape.began(trees.held(cell, INNER, TABLE))
-        return key, role, trained, around, token, span, number
+        return key, role, trained, around, token, span, number, since
 
     def ended(self, call: Call, result: Any, reason: BaseException | None) -> None:
         """End the spans of a cell's call, and report the end to `steps.py`, which decides where steps end."""
-        key, role, trained, around, token, span, number = call
+        key, role, trained, around, token, span, number, since = call
         if looking.tape is not None:
             looking.tape.cell_ended(key, self._paths.get(span, ""), number)
             if role == TRAINS and not trained:
@@ -259,9 +265,12 @@ class Modules:
         training.value = trained
         flags = NO_GRADIENTS if role == NETWORK and not trained else 0
         raised = 0 if reason is None else base.flags_of(reason)
-        self._end(token, raised | (0 if around else flags))
+        evaluated = since and effects.known.get(key) == Effect.FORWARD
+        self._end(token, raised | (0 if around or evaluated else flags))
         if around:
             self._end(around, raised | flags)
+        elif evaluated:
+            self.host.recorder.record(SPAN, FORWARD, raised | flags, self._evaluates, since, self._now(), 0)
         if role == NETWORK:
             self._steps.call_ended(key, self._now())
         elif role and reason is None:

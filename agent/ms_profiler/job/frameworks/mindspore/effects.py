@@ -1,0 +1,68 @@
+"""Find out from the description of a compiled graph whether the graph trains or is only a forward pass.
+
+A job may evaluate its network by a compiled function. Python sees only the call of this function, and a call of a
+function that computes gradients looks the same. So a call counts as an evaluation only if each graph of the function
+computes no gradient and has no effect, such as a changed parameter.
+"""
+
+from enum import IntEnum
+from typing import Any
+
+from ms_profiler.job.frameworks.base import Labels
+from ms_profiler.store import anf_ir
+
+#: Names of the parameters in which MindSpore's optimizers count their calls: those of `nn`, and those of `mint`.
+COUNTERS = (b"global_step", b"state_step")
+#: first part of the names of operators that compute gradients
+GRADIENTS = b"Gradients/"
+#: types of nodes that may read the state of side effects, and change nothing
+_PASSIVE = (b"UpdateState", b"Load", b"Depend", b"MakeTuple")
+
+
+class Effect(IntEnum):
+    """What a compiled graph does: the smaller the number, the less is known to be missing."""
+
+    TRAINS = 0  # it has an optimizer
+    UNKNOWN = 1  # it may compute gradients, or have another effect
+    FORWARD = 2  # it has no gradients and no effect
+    EVALUATES = 3  # the same, and its network is in evaluation mode, in a job that also uses the training mode
+
+
+class Effects:
+    """The effects of the compiled cells and functions of this process."""
+
+    def __init__(self) -> None:
+        self._labels: Labels[Effect] = Labels(lambda subject: Effect.UNKNOWN)
+        #: id of a cell or function -> the effect of its graphs
+        self.known = self._labels.known
+
+    def compiled(self, subject: Any, effect: Effect) -> None:
+        """Note the effect of a graph. If a cell or function has several graphs, the smallest effect counts."""
+        known = self.known.get(id(subject))
+        if known is None or effect < known:
+            self._labels.put(subject, effect)
+
+
+effects = Effects()
+
+
+def of(description: bytes) -> Effect:
+    """Return what a graph does: `TRAINS`, `UNKNOWN` or `FORWARD`.
+
+    Args:
+        description: MindSpore's description of the graph, a `ModelProto`.
+    """
+    if any(name in description for name in COUNTERS):
+        return Effect.TRAINS
+    if GRADIENTS in description:
+        return Effect.UNKNOWN
+    states: set[bytes] = set()
+    active: list[list[bytes]] = []
+    for node in anf_ir.nodes(description):
+        if node.type in anf_ir.CALLS:
+            return Effect.UNKNOWN  # the description lacks the called graph
+        if node.type == b"UpdateState":
+            states |= {node.name, *node.inputs[:1]}
+        elif node.type not in _PASSIVE:
+            active.append(node.inputs)
+    return Effect.UNKNOWN if any(not states.isdisjoint(inputs) for inputs in active) else Effect.FORWARD
