@@ -94,6 +94,19 @@ def causes_named(found):
     return [(each.kind, each.module or each.name, each.change_ns / MS) for each in found.told]
 
 
+@pytest.mark.parametrize(
+    ("before", "after", "changed"),
+    [
+        (Count(105, 60, 150), Count(102, 63, 150), False),  # kernels near the end of a step count in the next one
+        (Count(105, 105, 105), Count(105, 105, 105), False),
+        (Count(105, 105, 105), Count(102, 60, 150), True),
+        (Count(105, 100, 110), Count(120, 115, 125), True),
+    ],
+)
+def test_a_count_that_varies_from_step_to_step_has_not_changed_within_what_it_varies(before, after, changed):
+    assert before.changed(after) == changed
+
+
 def test_the_same_twice_is_nothing_remarkable():
     found = causes.causes([made(network())], [made(network())])
     assert (found.change_ns, found.remarkable, found.told) == (0, False, [])

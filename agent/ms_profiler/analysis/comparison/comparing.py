@@ -161,7 +161,7 @@ class Comparison:
         kernels: times of kernels, ns per step, the largest difference first.
         callers: time of computing kernels, ns per step, by the outermost operator that launched them. Operators, unlike
             kernels, have the same names on every device. Empty if no kernel's operator is known.
-        counts: the counts of a step, then the counts of the whole run.
+        counts: the counts of a step, then the counts of the whole run; without those whose change is uncertain.
         memory: peak memory.
         differences: the differences of machine, versions and workload.
         notes: the limits of the comparison, one sentence each.
@@ -313,6 +313,8 @@ def _module(found: matching.Match, before: Module | None, after: Module | None) 
 def _counts(first: Digest, second: Digest) -> Iterable[Row]:
     for name in (*counting.NAMES, *counting.OF_RUN):
         before, after = first.counts.get(name), second.counts.get(name)
+        if before is not None and after is not None and before.value != after.value and not before.changed(after):
+            continue
         if before is not None or after is not None:
             unit = "bytes" if name in counting.BYTES else ""
             yield _row(name, None if before is None else before.value, None if after is None else after.value, unit)

@@ -121,6 +121,18 @@ class Count:
     most: float
     per: str = "step"
 
+    def changed(self, after: "Count") -> bool:
+        """Return whether a count certainly changed.
+
+        A kernel near the end of a step may be counted in the next step. So two medians are not proved to differ if each
+        of them is also the possible count of a step of the other run.
+
+        Args:
+            after: the count in the second run.
+        """
+        usual = self.least <= after.value <= self.most and after.least <= self.value <= after.most
+        return self.value != after.value and not usual
+
 
 @dataclass(frozen=True)
 class DataWait:

@@ -160,7 +160,7 @@ def counted(name: str, first: Digest, second: Digest) -> str:
         second: the digest of the run after.
     """
     before, after = first.counts.get(name), second.counts.get(name)
-    if before is None or after is None or before.value == after.value:
+    if before is None or after is None or not before.changed(after):
         return ""
     shown = size if name in counting.BYTES else "{:g}".format
     per = " a step" if after.per == "step" else ""
