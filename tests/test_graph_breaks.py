@@ -51,7 +51,13 @@ def test_the_place_of_a_break_is_named(measures, resumed, place):
 def test_a_function_without_a_graph_is_named(measures):
     found = summary.summary(measures(["Net.forward", "Other.forward", "lazy backward"], ["Other.forward"]))
     assert (found["compile"]["graph_breaks"], found["compile"]["without_graph"]) == ([], ["Net.forward"])
-    assert "made no graph of Net.forward: this runs uncompiled" in remarks.uncompiled(found)[0]
+    assert "made no graph of Net.forward: own operators run uncompiled" in remarks.uncompiled(found)[0]
+
+
+def test_a_function_that_goes_on_after_a_break_is_not_without_a_graph(measures):
+    resumed = "torch_dynamo_resume_in_train_at_3"
+    found = summary.summary(measures(["train", resumed], [resumed]))["compile"]
+    assert (found["graph_breaks"], found["without_graph"]) == ([{"function": "train", "line": 3}], [])
 
 
 def test_nothing_is_said_of_a_step_that_is_not_sampled(measures):

@@ -22,6 +22,9 @@ def with_one_more(*, kind, inputs, full_name):
         ("AssignAdd", ["w", "2", "3"], "Default/AssignAdd-op0", Effect.UNKNOWN),  # after the state of the load
         ("AssignAdd", ["w", "2", "u"], "Default/AssignAdd-op0", Effect.UNKNOWN),  # beside the load
         ("AssignAdd", ["global_step", "c", "u"], "Default/AssignAdd-op0", Effect.TRAINS),
+        ("AssignAdd", ["train.global_step", "c", "u"], "Default/AssignAdd-op0", Effect.TRAINS),
+        ("Gather", ["2", "global_step"], "Default/Gather-op0", Effect.FORWARD),  # a schedule only reads it
+        ("AssignAdd", ["global_step_of_mine", "c", "u"], "Default/AssignAdd-op0", Effect.UNKNOWN),
         ("MatMul", ["2", "1"], "Gradients/Default/fc-Dense/Grad_MatMul/MatMul-op0", Effect.UNKNOWN),
         ("Switch", ["2", "a", "b"], "Default/Switch-op0", Effect.UNKNOWN),  # what it calls is not described
         ("", ["2"], "", Effect.UNKNOWN),
@@ -29,6 +32,11 @@ def with_one_more(*, kind, inputs, full_name):
 )
 def test_effect_of_a_graph(kind, inputs, full_name, effect):
     assert effects.of(with_one_more(kind=kind, inputs=inputs, full_name=full_name)) == effect
+
+
+def test_a_very_large_description_is_not_read(monkeypatch):
+    monkeypatch.setattr(effects, "MOST", 10)
+    assert effects.of(with_one_more(kind="Depend", inputs=["2", "3"], full_name="")) == Effect.UNKNOWN
 
 
 def test_of_several_graphs_of_a_function_the_smallest_effect_counts():

@@ -219,7 +219,7 @@ def test_the_slowest_step_is_named_with_the_part_that_grew(tmp_path):
     assert modules.slow(summary["module_tree"]) == [
         "step 5 took 29.000 ms longer than the median step, all of it in waiting for data "
         "(+39.000 ms; the rest of the step was shorter than usual)",
-        "step 0 took longer, but is left out here: it compiled, or came first",
+        "step 0 took longer, but is left out here: it compiled, or was among the first",
     ]
 
 
@@ -241,7 +241,7 @@ def test_all_longer_steps_are_named_with_the_reason_why_they_are_left_out(tmp_pa
     assert summary["module_tree"]["slow_step"]["step"] == 5
     assert modules.slow(summary["module_tree"])[1:] == [
         "steps 30 and 33 took longer, but are left out here: they were not recorded",
-        "steps 0, 2, 4, 6, 8 and 10 took longer, but are left out here: they compiled, or came first",
+        "steps 0, 2, 4, 6, 8 and 10 took longer, but are left out here: they compiled, or were among the first",
     ]
 
 

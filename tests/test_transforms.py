@@ -1,11 +1,13 @@
 """The function of the script that makes a dataset of MindSpore slow is named, without any option."""
 
 import importlib.util
+from types import SimpleNamespace
 
 import pytest
 from conftest import PROGRAMS
 from ms_profiler.analysis.metrics import steps, transforms
 from ms_profiler.analysis.readers import store as readers_store
+from ms_profiler.job.frameworks.mindspore import transforms as job_transforms
 from ms_profiler.store.format import Category
 from ms_profiler.store.names import TRANSFORM_CALLS, TRANSFORM_TIME
 from store_builder import MS, StoreBuilder
@@ -25,6 +27,57 @@ def test_a_slow_function_is_named_with_its_calls(job, place):
     named = f"of the time is in augment ({PROGRAM.name}:{line}): 240 calls"
     assert (named in evidence) is (place == "map"), evidence
     assert "scale" not in evidence and "convert" not in evidence
+
+
+class Recorder:
+    """Stand in for a recorder: a clock that goes on by 1 ms at each reading, and the values of counters."""
+
+    def __init__(self):
+        self.time, self.values = 0, {}
+
+    def now(self):
+        self.time += MS
+        return self.time
+
+    def intern(self, text):
+        return text
+
+    def counter(self, name, value):
+        self.values[name] = value
+
+    def wrap(self, function, *, before, after, failed, forked):
+        def replacement(*args):
+            state = before(*args)
+            result = function(*args)
+            if state is not None:
+                after(state, result, None)
+            return result
+
+        return replacement
+
+
+def augment(x):
+    return x
+
+
+class Wrapper:
+    def __init__(self, transform):
+        self.transform = transform
+
+
+def test_each_recording_has_its_own_calls():
+    ends, recorder = [], Recorder()
+    host = SimpleNamespace(recorder=recorder, at_end=ends.append, guard=lambda what: None)
+    call = job_transforms.Transforms(host).wrap(lambda wrapper, x: wrapper.transform(x))
+    wrapper = Wrapper(augment)
+    for count in (1000, 100):
+        for _ in range(count):
+            call(wrapper, 1)
+        ends[0]()
+        (calls,) = (value for name, value in recorder.values.items() if name.startswith(f"{TRANSFORM_CALLS}augment ("))
+        (time,) = (value for name, value in recorder.values.items() if name.startswith(f"{TRANSFORM_TIME}augment ("))
+        assert (calls, time) == (count, count * MS)
+    assert recorder.time < 2 * 1100 * MS / 3, "most calls are only counted"
 
 
 @pytest.fixture

@@ -48,6 +48,12 @@ def found(parts, table, source=StepSource.SCRIPT, steps=20, compile_ns=0, before
         ),
         (
             {"computing": 1.0},
+            shares(backward=0.16, optimizer=0.15, forward=0.12, other=0.15),
+            {},
+            "The largest parts of the steps are backward (16 %) and optimizer (15 %).",
+        ),
+        (
+            {"computing": 1.0},
             shares(backward=0.45, optimizer=0.31, forward=0.2, other=0.04),
             {},
             "The steps are dominated by backward (45 %).",

@@ -29,6 +29,8 @@ LONG: Final = 5.0
 MUCH: Final = 0.5
 #: workers that make batches in less than this share of the waits for data are not the reason for most of the waits
 LIMIT: Final = 0.5
+#: smallest number of recorded batches for each wait for data from which something follows about the workers
+KNOWN: Final = 0.8
 _NO_LIMIT: Final = (
     "Making batches is not the limit. Look in the trace at what else these waits contain: the start of the workers, "
     "sending a batch to the job, what the job does with it, or waits for a processor."
@@ -154,6 +156,8 @@ def _during(fetches: pl.DataFrame, recording: tables.Recording, used: Steps) -> 
     waits = recording.spans.filter(
         pl.col("category") == int(Category.DATA), pl.col("process") == used.process, pl.col("thread") == used.thread
     )
+    if fetches.height < KNOWN * waits.height:
+        return None  # some workers have no records, for example because they were killed
     inside = intervals.intersect(intervals.union(waits), used.table.select(intervals.BOUNDS))
     made = intervals.intersect(inside, intervals.union(fetches))
     return None if inside.is_empty() else intervals.total_ns(made) / max(intervals.total_ns(inside), 1)
@@ -257,6 +261,7 @@ def words(found: Makers | None) -> tuple[str, str]:
         return "", ""
     who = f"{found.together} workers" if found.together > 1 else "the worker" if found.processes else "the job itself"
     if found.processes > found.together:
+        who = who if found.together > 1 else "one worker"
         who += f" at a time ({found.processes} processes in all)"
     text = f"; {who} made a batch in {found.mean_ns / 1e6:.1f} ms, busy with it {found.busy * 100:.0f} % of the time"
     if not limit(found) and found.during is not None:

@@ -29,7 +29,7 @@ class Broken:
 
     Attributes:
         places: name of the function and line of the script, for each graph break.
-        without: names of the functions of which Dynamo made no graph, so that they run uncompiled.
+        without: names of the functions of which Dynamo made no graph, so that their own operators run uncompiled.
     """
 
     places: tuple[tuple[str, int], ...] = ()
@@ -39,11 +39,13 @@ class Broken:
 def broken(recording: tables.Recording, used: Steps) -> Broken:
     """Return where Dynamo broke graphs in the process that runs the steps; nothing if the framework is not PyTorch.
 
+    The result is also empty if names are replaced (`anonymize`), because the places are a part of names.
+
     Args:
         recording: the run.
         used: the steps in use.
     """
-    if recording.info.framework.get("name") != "torch":
+    if recording.info.framework.get("name") != "torch" or recording.info.options.get("anonymize"):
         return Broken()
     spans, names = recording.spans, recording.names
     own = spans.filter(
@@ -59,5 +61,6 @@ def broken(recording: tables.Recording, used: Steps) -> Broken:
     # a step that is not sampled has no records of runs of graphs
     unknown = intervals.locate(compiled["start_ns"], used.table.filter(~pl.col("recorded"))).is_not_null()
     given_up = compiled.filter(~unknown)["name"].unique(maintain_order=True).to_list()
-    without = [name for name in given_up if name not in ran and name not in _OTHERS and not RESUMED.match(name)]
+    parts = ran | {function for function, _ in places} | set(_OTHERS)
+    without = [name for name in given_up if name not in parts and not RESUMED.match(name)]
     return Broken(tuple(sorted(places)), tuple(without))

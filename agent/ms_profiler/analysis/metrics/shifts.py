@@ -89,9 +89,9 @@ def shift(steps: Steps, found: Ownership | None, spans: pl.DataFrame) -> dict[st
     moment, (width, levels) = int(same["start_ns"][row]), _around(logs, row, expected)
     if abs(_change(levels)) >= VISIBLE:
         moment = _first(same, steps, row, levels, 2 * size)
-        width, levels = _around(logs, int(same["start_ns"].search_sorted(moment)), expected)
+        width, levels = _around(logs, max(int(same["start_ns"].search_sorted(moment)), 1), expected)
     before, after = map(math.exp, levels)
-    of = "the steps" if width >= same.height else f"the {width} steps"
+    of = "the steps" if width >= same.height else f"up to {width} steps"
     return _stated(steps, found, moment, (before, after), f"medians of {of} before and after")
 
 

@@ -33,7 +33,7 @@ def sums(recording: tables.Recording) -> pl.DataFrame:
     texts = names.filter(names.str.starts_with(TRANSFORM_TIME) | names.str.starts_with(TRANSFORM_CALLS))
     if texts.is_empty():
         return pl.DataFrame(schema={"function": pl.String, "calls": pl.Int64, "ns": pl.Int64})
-    # each counter has the sum since the begin of its process, so the last value is the largest one
+    # each counter has the sum since the begin of the recording, so the last value is the largest one
     last = recording.counters.group_by("process", "name").agg(pl.col("value").max())
     named = last.with_columns(names.gather(last["name"]).alias("text"))
 

@@ -203,7 +203,10 @@ def _largest(subject: str, phase: str, shares: Mapping[str, float], of: str) -> 
     if len(near) == 1 or shares[phase] >= WITHIN_SHARE:
         return f"{subject} dominated by {phase} ({_percent(shares[phase])}{of})"
     *others, last = (f"{name} ({_percent(shares[name])})" for name in near)
-    return f"{subject} mostly {', '.join(others)} and {last}{of}"
+    named = f"{', '.join(others)} and {last}{of}"
+    if sum(shares[name] for name in near) < WITHIN_SHARE:
+        return f"The largest parts of {subject.removesuffix(' are').removesuffix(' is').lower()} are {named}"
+    return f"{subject} mostly {named}"
 
 
 def least_of_module(kind: str, of_steps: bool) -> float:

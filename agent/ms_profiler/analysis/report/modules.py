@@ -22,7 +22,7 @@ _PHASES: Final = {
 
 #: reason for which longer steps are left out -> words for one step, and for several
 _LEFT_OUT: Final = {
-    "unsteady": ("it compiled, or came first", "they compiled, or came first"),
+    "unsteady": ("it compiled, or was among the first", "they compiled, or were among the first"),
     "not recorded": ("it was not recorded", "they were not recorded"),
     "no modules": ("its modules were not recorded", "their modules were not recorded"),
 }

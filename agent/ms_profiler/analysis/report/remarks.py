@@ -46,10 +46,10 @@ def uncompiled(summary: dict[str, Any]) -> list[str]:
     lines = []
     if found["graph_breaks"]:
         places = [f"{place['function']} line {place['line']}" for place in found["graph_breaks"]]
-        lines.append(f"torch.compile broke the graph in {_some(places)}")
+        lines.append(f"torch.compile broke the graph in {_some(places)} (TORCH_LOGS=graph_breaks says why)")
     if found["without_graph"]:
-        lines.append(f"torch.compile made no graph of {_some(found['without_graph'])}: this runs uncompiled")
-    return [f"{line} (TORCH_LOGS=graph_breaks says why)" for line in lines]
+        lines.append(f"torch.compile made no graph of {_some(found['without_graph'])}: own operators run uncompiled")
+    return lines
 
 
 def _some(texts: list[str]) -> str:
@@ -214,7 +214,8 @@ def peak(memory: dict[str, Any]) -> list[str]:
     found = memory["at_peak"]
     text, largest = f"peak {found['allocated_mb']:,.2f} MiB in step {found['step']}", found["largest"]
     if found["allocated_mb"] < memory["peak_mb"]:
-        text = f"owners are known in sampled steps only; the highest {text}"
+        sampled = memory["peak_step_mb"] == memory["peak_mb"]  # else the peak is outside of the steps
+        text = f"owners are known in {'sampled' if sampled else 'recorded'} steps only; the highest {text}"
     if largest is not None:
         text += f", {largest['mb']:,.2f} MiB of it {largest['kind']}"
         text += f" of {largest['module']}" if largest["module"] else ""

@@ -33,7 +33,7 @@ def held_in(item: Any, name: str) -> dict[Any, Any]:
     """
     held: Any = attributes(item).get(name)
     if issubclass(type(held), dict):
-        return dict(dict.items(held))
+        return dict.copy(held)  # without the hashes and comparisons of the keys, whose class may be of the script
     scripted = vars(sys.modules["torch.jit._script"]) if "torch.jit._script" in sys.modules else {}
     inside = attributes(held)
     if type(held) is scripted.get("OrderedModuleDict"):

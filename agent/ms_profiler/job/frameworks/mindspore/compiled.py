@@ -42,7 +42,7 @@ class Graphs:
         self._folder = ""
         self._count = self._bytes = 0
 
-    def compiled(self, executor: Any, subject: Any, owner: Any, phase: str) -> Effect:
+    def compiled(self, executor: Any, subject: Any, owner: Any, phase: str, trains: bool) -> Effect:
         """Store the description of a graph that has just been compiled; return what the graph does.
 
         Args:
@@ -50,6 +50,7 @@ class Graphs:
             subject: the cell or function that was compiled.
             owner: the object whose method was compiled, such as an optimizer; None for a cell or a function.
             phase: MindSpore's name for the graph.
+            trains: whether the graph is known to have an optimizer.
         """
         describe = getattr(executor, "get_func_graph_proto", None)
         if describe is None or self.host.home is None or not executor.has_compiled(phase):
@@ -59,7 +60,9 @@ class Graphs:
         exchanges.note(self.host, description)
         if self.host.wants("CPU"):
             self._write(self.host.home.folder, subject, owner, description)
-        effect = effects.of(description)
+        effect = Effect.UNKNOWN
+        with self.host.guard("reading a compiled graph"):
+            effect = Effect.TRAINS if trains else effects.of(description)
         recorder.record(Kind.SPAN, Category.PROFILER, 0, self._label, begun, recorder.now(), 0)
         return effect
 

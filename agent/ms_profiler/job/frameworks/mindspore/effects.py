@@ -13,6 +13,8 @@ from ms_profiler.store import anf_ir
 
 #: Names of the parameters in which MindSpore's optimizers count their calls: those of `nn`, and those of `mint`.
 COUNTERS = (b"global_step", b"state_step")
+#: descriptions that are larger, in bytes, are not read: Python reads some 10 MB/s
+MOST = 4 << 20
 #: first part of the names of operators that compute gradients
 GRADIENTS = b"Gradients/"
 #: types of nodes that may read the state of side effects, and change nothing
@@ -52,17 +54,20 @@ def of(description: bytes) -> Effect:
     Args:
         description: MindSpore's description of the graph, a `ModelProto`.
     """
-    if any(name in description for name in COUNTERS):
-        return Effect.TRAINS
-    if GRADIENTS in description:
+    counts = any(name in description for name in COUNTERS)
+    if len(description) > MOST or (GRADIENTS in description and not counts):
         return Effect.UNKNOWN
     states: set[bytes] = set()
     active: list[list[bytes]] = []
+    complete = GRADIENTS not in description
     for node in anf_ir.nodes(description):
-        if node.type in anf_ir.CALLS:
-            return Effect.UNKNOWN  # the description lacks the called graph
+        complete &= node.type not in anf_ir.CALLS  # the description lacks the called graph
         if node.type == b"UpdateState":
             states |= {node.name, *node.inputs[:1]}
         elif node.type not in _PASSIVE:
             active.append(node.inputs)
-    return Effect.UNKNOWN if any(not states.isdisjoint(inputs) for inputs in active) else Effect.FORWARD
+    writing = [inputs for inputs in active if not states.isdisjoint(inputs)]
+    # a schedule may read such a parameter, but only an optimizer writes it
+    if counts and any(name.rpartition(b".")[2] in COUNTERS for inputs in writing for name in inputs):
+        return Effect.TRAINS
+    return Effect.FORWARD if complete and not writing else Effect.UNKNOWN

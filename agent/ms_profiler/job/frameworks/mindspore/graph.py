@@ -112,8 +112,9 @@ class Compilation:
         if not flags:
             phase = result[0] if isinstance(result, tuple) else result
             owner = running.executor and running.executor.obj
-            effect = self._graphs.compiled(executor._graph_executor, running.subject, owner, phase)
-            effect = self._effect(running, Effect.TRAINS if running.trains else effect)
+            graphs, trains = executor._graph_executor, running.trains
+            effect = self._graphs.compiled(graphs, running.subject, owner, phase, trains)
+            effect = self._effect(running, Effect.TRAINS if trains else effect)
             effects.compiled(_code_owner(running.subject), effect)
             optimizes = running.executor is not None and not issubclass(type(owner), optimizer_types())
             if optimizes and effect == Effect.TRAINS:

@@ -1,10 +1,9 @@
 """Measure how long the script's functions in datasets take: the functions of `map`, and `per_batch_map` of `batch`.
 
 MindSpore calls such a function for each sample, on threads of its own. A record of each call would cost too much. So
-ms-profiler counts the calls, and measures the first ones and then every sixteenth. It writes the number of calls, and
-their time at the mean of the measured ones, as counters, at most once a second.
-
-A measurement takes 1 to 2 us. So ms-profiler stops to measure if the functions are shorter than 100 us on average.
+ms-profiler counts the calls, and measures the first ones and then every sixteenth; of a short function, one of 256. It
+writes the number of calls, and their time at the mean of the measured ones, as counters, at most once a second. Both
+begin at 0 with each recording.
 
 With `python_multiprocessing`, MindSpore calls the functions in other processes. They are not measured there.
 """
@@ -24,10 +23,9 @@ if TYPE_CHECKING:
 MODULE: Final = "mindspore.dataset.transforms.py_transforms_util"
 #: smallest time between two records of the sums of a function, ns
 INTERVAL: Final = 1_000_000_000
-#: The first `FIRST` calls of a function are measured, and later only calls whose number is a multiple of `MASK` + 1.
-FIRST, MASK = 64, 15
-#: nothing is measured any more if the mean of the measured calls is shorter, ns
-SHORT: Final = 100_000
+#: The first `FIRST` calls of a function are measured. Later, only calls whose number is a multiple of `MASK` + 1 are
+#: measured, or of `RARE` + 1 if the mean of the measured calls is below `SHORT` ns.
+FIRST, MASK, RARE, SHORT = 64, 15, 255, 100_000
 
 
 @dataclass
@@ -62,10 +60,9 @@ class Transforms:
 
     def __init__(self, host: "Host") -> None:
         self.host = host
-        self._hook: Any = None
         self._sums: dict[str, _Sums] = {}
         self._labels: base.Labels[_Sums] = base.Labels(self._describe)
-        host.at_end(self._write_all)
+        host.at_end(self._end)
 
     def wrap(self, original: Any) -> Any:
         """Return the replacement of the method with which MindSpore calls a function of the script."""
@@ -83,20 +80,13 @@ class Transforms:
             sums.ns += ended - begun
             if ended >= sums.due or sums.measured == FIRST:
                 sums.due = ended + INTERVAL
-                sums.mask = MASK if sums.measured >= FIRST else 0
+                often = MASK if sums.ns >= SHORT * sums.measured else RARE
+                sums.mask = often if sums.measured >= FIRST else 0
                 self._write(sums)
-                self._judge()
 
         # without `forked`, a worker process of MindSpore opens no files because of this hook
         failed = self.host.guard("measuring a function of a dataset")
-        self._hook = self.host.recorder.wrap(original, before=before, after=after, failed=failed, forked=[])
-        return self._hook
-
-    def _judge(self) -> None:
-        """Stop to measure if the functions are so short that measuring them would slow them down."""
-        known = list(self._sums.values())
-        count = sum(sums.measured for sums in known)
-        self._hook.idle = count >= FIRST and sum(sums.ns for sums in known) < SHORT * count
+        return self.host.recorder.wrap(original, before=before, after=after, failed=failed, forked=[])
 
     def _describe(self, wrapper: Any) -> _Sums:
         name = _name(trees.attributes(wrapper).get("transform"))
@@ -111,9 +101,11 @@ class Transforms:
         self.host.recorder.counter(sums.calls, sums.count)
         self.host.recorder.counter(sums.time, sums.ns * sums.count // max(sums.measured, 1))
 
-    def _write_all(self) -> None:
+    def _end(self) -> None:
+        """Write the sums at the end of a recording, and begin anew: another recording may follow."""
         for sums in list(self._sums.values()):
             self._write(sums)
+            sums.count = sums.measured = sums.ns = sums.mask = sums.due = 0
 
 
 def _name(function: Any) -> str:
