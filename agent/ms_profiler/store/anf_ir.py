@@ -4,7 +4,7 @@ This module parses the few fields that it needs by their numbers. With a generat
 protobuf.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import NamedTuple
 
 # Numbers of fields of the messages ModelProto, GraphProto, NodeProto, AttributeProto, ValueProto, TypeProto, Tensor,
@@ -51,8 +51,16 @@ def nodes(description: bytes) -> Iterator[Node]:
         if number == GRAPH_NODE:
             parts = list(fields(value))
             single = dict(parts)
-            inputs = [dict(fields(part)).get(NAME, b"") for key, part in parts if key == NODE_INPUT]
-            yield Node(single.get(NODE_NAME, b""), single.get(NODE_TYPE, b""), inputs)
+            yield Node(single.get(NODE_NAME, b""), single.get(NODE_TYPE, b""), inputs(parts))
+
+
+def inputs(node: Iterable[tuple[int, bytes]]) -> list[bytes]:
+    """Return the names of the nodes, parameters and constants that a node reads.
+
+    Args:
+        node: number and content of each field of its `NodeProto`.
+    """
+    return [dict(fields(part)).get(NAME, b"") for number, part in node if number == NODE_INPUT]
 
 
 def tensors(kind: bytes) -> list[Tensor]:

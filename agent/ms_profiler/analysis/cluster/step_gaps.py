@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING, Final
 import polars as pl
 
 from ms_profiler.analysis.metrics import bounds, intervals, scheduling, stretches
+from ms_profiler.analysis.metrics.steps import stepping
 from ms_profiler.store.format import Category
 
 if TYPE_CHECKING:
@@ -93,7 +94,7 @@ def names(measures: "Measures", found: pl.DataFrame) -> dict[str, str]:
         found: the time between steps, as pieces with one part each, from `pieces`.
     """
     used, recording = measures.steps, measures.recording
-    own = recording.spans.filter(pl.col("process") == used.process, pl.col("thread") == used.thread)
+    own = stepping(recording.spans, used)
     called: dict[str, str] = {}
     for part, among in found.filter(pl.col("part").is_in(PARTS)).group_by("part"):
         for category in _NAMING:

@@ -21,7 +21,7 @@ from ms_profiler.analysis.comparison.digest import (
 from ms_profiler.analysis.metrics import intervals, module_tree, phases
 from ms_profiler.analysis.metrics.diagnosis import Diagnosis, diagnose
 from ms_profiler.analysis.metrics.measures import Measures
-from ms_profiler.analysis.metrics.steps import settled
+from ms_profiler.analysis.metrics.steps import settled, stepping
 from ms_profiler.store.format import Category
 
 #: if more than this share of the steps after the first `WARMING` steps compile, compiling counts as regular work
@@ -181,11 +181,7 @@ def _orders(measures: Measures) -> dict[str, int]:
 def _operators(measures: Measures, inside: list[int], usual: list[int]) -> tuple[Named, ...]:
     steps, names = measures.steps, measures.recording.names
     table = steps.table.with_row_index("row").filter(pl.col("row").is_in(inside)).sort("start_ns")
-    own = measures.spans.filter(
-        pl.col("process") == steps.process,
-        pl.col("thread") == steps.thread,
-        pl.col("category") == int(Category.OP),
-    )
+    own = stepping(measures.spans, steps, Category.OP)
     own = own.with_columns(step=table["row"].gather(intervals.locate(own["start_ns"], table))).drop_nulls("step")
     summed = own.group_by("name").agg(
         (~pl.col("repeated")).sum().alias("count"), _in_usual("self_ns", usual).alias("ns")

@@ -12,7 +12,7 @@ import polars as pl
 from ms_profiler.analysis.metrics import intervals, transforms
 from ms_profiler.analysis.metrics.stack_samples import LEAST, Stacks
 from ms_profiler.analysis.metrics.stack_tree import Function, Tree
-from ms_profiler.analysis.metrics.steps import Steps
+from ms_profiler.analysis.metrics.steps import Steps, stepping
 from ms_profiler.analysis.metrics.traced_calls import Calls
 from ms_profiler.analysis.model import tables
 from ms_profiler.store.format import Category
@@ -153,9 +153,7 @@ def _during(fetches: pl.DataFrame, recording: tables.Recording, used: Steps) -> 
         recording: the run.
         used: the steps in use.
     """
-    waits = recording.spans.filter(
-        pl.col("category") == int(Category.DATA), pl.col("process") == used.process, pl.col("thread") == used.thread
-    )
+    waits = stepping(recording.spans, used, Category.DATA)
     if fetches.height < KNOWN * waits.height:
         return None  # some workers have no records, for example because they were killed
     inside = intervals.intersect(intervals.union(waits), used.table.select(intervals.BOUNDS))

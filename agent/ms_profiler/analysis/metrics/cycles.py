@@ -9,7 +9,7 @@ from typing import Final
 import polars as pl
 
 from ms_profiler.analysis.metrics import intervals
-from ms_profiler.analysis.metrics.steps import Steps
+from ms_profiler.analysis.metrics.steps import Steps, stepping
 from ms_profiler.store.format import Category
 
 #: end of the names of spans that reset gradients; they have the category of optimizers, but update nothing
@@ -28,11 +28,7 @@ def calls(spans: pl.DataFrame, names: pl.Series, used: Steps) -> dict[str, int]:
         names: texts; the column `name` of `spans` is an index of this series.
         used: the steps in use.
     """
-    own = spans.filter(
-        pl.col("process") == used.process,
-        pl.col("thread") == used.thread,
-        pl.col("category") == int(Category.OPTIMIZER),
-    )
+    own = stepping(spans, used, Category.OPTIMIZER)
     called = own.select(
         names.gather(own["name"]).alias("name"), step=intervals.locate(own["start_ns"], used.recorded)
     ).filter(pl.col("step").is_not_null(), ~pl.col("name").str.ends_with(_RESETS))

@@ -29,7 +29,7 @@ from ms_profiler.analysis.metrics import (
     tensor_growth,
 )
 from ms_profiler.analysis.metrics.communication import COLLECTIVES
-from ms_profiler.analysis.metrics.steps import Steps, settled
+from ms_profiler.analysis.metrics.steps import Steps, settled, stepping
 from ms_profiler.analysis.model import tables
 from ms_profiler.analysis.streams.device_time import LAUNCHED
 from ms_profiler.analysis.streams.kernel_stream import Stream
@@ -185,7 +185,7 @@ def diagnose(
     if recording.device is not None and recording.device.form != tables.Form.MS_PROFILER:
         did = bounds.parts(cut, cut.head(0), cut.head(0), cut.head(0), None, collecting, cells)
         pieces, path = _of_device(recording, recording.device, stream, spans, steps, did, rows)
-    stepping = _stepping(spans, steps, during)
+    own_spans = _during(spans, steps, during)
     crowd = scheduling.crowd(recording.looks, steps.process, steps.thread, during, *_processors(recording))
     return Diagnosis(
         pieces=pieces,
@@ -202,7 +202,7 @@ def diagnose(
             overheads.optimizing_beside(moments, kernels, during)
             if watched
             else overheads.optimizing(moments, inner, during),
-            stepping,
+            own_spans,
             recording.names,
         ),
         casts=None if inner is None else overheads.casts(own, recording.names, during),
@@ -228,13 +228,13 @@ def diagnose(
         pauses=pauses.pauses(spans, recording.names, steps, rows),
         packets=packets.packets(calls),
         links=links.slow(links.bandwidths(calls)),
-        waits=dataset.waits(stepping, recording.names),
+        waits=dataset.waits(own_spans, recording.names),
     )
 
 
-def _stepping(spans: pl.DataFrame, steps: Steps, during: pl.DataFrame) -> pl.DataFrame:
+def _during(spans: pl.DataFrame, steps: Steps, during: pl.DataFrame) -> pl.DataFrame:
     """Return the spans of the stepping thread that began in the examined steps, `during`."""
-    own = spans.filter(pl.col("process") == steps.process, pl.col("thread") == steps.thread)
+    own = stepping(spans, steps)
     return own.filter(intervals.locate(own["start_ns"], during).is_not_null())
 
 

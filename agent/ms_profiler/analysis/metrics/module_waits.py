@@ -6,7 +6,7 @@ import polars as pl
 
 from ms_profiler.analysis.metrics import bounds, intervals
 from ms_profiler.analysis.metrics.phases import innermost
-from ms_profiler.analysis.metrics.steps import Steps
+from ms_profiler.analysis.metrics.steps import Steps, stepping
 from ms_profiler.store.format import Category
 from ms_profiler.store.names import CALLBACK
 
@@ -74,4 +74,4 @@ def _callbacks(names: pl.Series) -> pl.Series:
 
 
 def _own(spans: pl.DataFrame, steps: Steps) -> pl.DataFrame:
-    return spans.filter(pl.col("process") == steps.process, pl.col("thread") == steps.thread)
+    return stepping(spans, steps)

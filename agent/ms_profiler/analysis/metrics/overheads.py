@@ -5,7 +5,7 @@ from typing import Final
 
 import polars as pl
 
-from ms_profiler.analysis.metrics import bounds, communication, intervals, scheduling
+from ms_profiler.analysis.metrics import bounds, communication, intervals, owners, scheduling
 from ms_profiler.analysis.metrics.host_operators import OFTEN
 from ms_profiler.analysis.metrics.phases import NAMES
 from ms_profiler.analysis.metrics.reads import READ
@@ -128,7 +128,8 @@ def with_caller(found: Optimizing, spans: pl.DataFrame, names: pl.Series) -> Opt
     longest = times.sort("took", "name", descending=[True, False])["name"][0]
     passes = spans.filter(pl.col("category").is_in([int(Category.FORWARD), int(Category.BACKWARD)]))
     inside = intervals.locate(passes["start_ns"], intervals.union(own.filter(pl.col("name") == longest)))
-    return replace(found, name=names[longest].removesuffix(".step"), closure=bool(inside.is_not_null().any()))
+    kind = owners.optimizer_names(own.filter(pl.col("name") == longest), names)["kind"][0]
+    return replace(found, name=kind, closure=bool(inside.is_not_null().any()))
 
 
 def optimizing_beside(moments: pl.DataFrame, kernels: pl.DataFrame, during: pl.DataFrame) -> Optimizing:

@@ -16,7 +16,7 @@ from ms_profiler.analysis.metrics import handed_over, intervals
 from ms_profiler.analysis.metrics.binding import Bound
 from ms_profiler.analysis.metrics.phases import innermost
 from ms_profiler.analysis.metrics.scopes import Part
-from ms_profiler.analysis.metrics.steps import Steps
+from ms_profiler.analysis.metrics.steps import Steps, stepping
 from ms_profiler.store.format import Category
 
 #: one row per interval of a step that belongs to one owner in one pass
@@ -51,7 +51,7 @@ def pieces(spans: pl.DataFrame, names: pl.Series, steps: Steps, nodes: pl.DataFr
         nodes: the nodes of backward passes with their modules, from `backward_operators.nodes`.
         cut: the steps to cut, sorted by start: `row` (of `steps.table`), `start_ns`, `end_ns`.
     """
-    own = spans.filter(pl.col("process") == steps.process, pl.col("thread") == steps.thread)
+    own = stepping(spans, steps)
     category = pl.col("category")
     again = intervals.union(own.filter(category == int(Category.BACKWARD)))
     modules = _compiled(own.filter(category == int(Category.MODULE)), names)

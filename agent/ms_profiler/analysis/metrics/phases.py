@@ -7,7 +7,7 @@ import polars as pl
 
 from ms_profiler.analysis.metrics import intervals
 from ms_profiler.analysis.metrics.intervals import BOUNDS
-from ms_profiler.analysis.metrics.steps import Steps
+from ms_profiler.analysis.metrics.steps import Steps, stepping
 from ms_profiler.analysis.streams.nesting import nest
 from ms_profiler.store.format import Category
 
@@ -53,7 +53,7 @@ def pieces(spans: pl.DataFrame, steps: Steps) -> pl.DataFrame:
     Returns:
         `step` (row of `steps.table`), `phase`, `start_ns`, `end_ns`, sorted by time.
     """
-    own = spans.filter(pl.col("process") == steps.process, pl.col("thread") == steps.thread)
+    own = stepping(spans, steps)
     known = steps.table.with_row_index("step").filter("recorded")
     return (
         line(own, {"steps": known})

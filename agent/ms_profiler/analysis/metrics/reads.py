@@ -6,7 +6,7 @@ import polars as pl
 
 from ms_profiler.analysis.metrics import bounds, intervals
 from ms_profiler.analysis.metrics.phases import NAMES, innermost
-from ms_profiler.analysis.metrics.steps import Steps
+from ms_profiler.analysis.metrics.steps import Steps, stepping
 from ms_profiler.store.format import Category
 
 #: PyTorch's operator that copies one value to the host. It waits if the value is on a device, but not if the value is
@@ -34,7 +34,7 @@ def reads(spans: pl.DataFrame, names: pl.Series, cut: pl.DataFrame, steps: Steps
         `name` (text), `module` (path of the innermost module around the read, null outside of all modules), `step` (row
         of `steps.table`), `start_ns`, `end_ns`.
     """
-    own = spans.filter(pl.col("process") == steps.process, pl.col("thread") == steps.thread)
+    own = stepping(spans, steps)
     reading = (names == READ).gather(own["name"]) & (own["category"] == int(Category.OP))
     found = own.filter(reading | (pl.col("category") == int(Category.SYNC))).sort("start_ns")
     piece = intervals.locate(found["start_ns"], cut)

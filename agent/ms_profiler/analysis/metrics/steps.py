@@ -7,7 +7,7 @@ import polars as pl
 
 from ms_profiler.analysis.metrics import leading
 from ms_profiler.analysis.model import tables
-from ms_profiler.store.format import TRAINING, StepSource
+from ms_profiler.store.format import TRAINING, Category, StepSource
 
 #: largest number of slowest steps that are listed
 SLOWEST = 5
@@ -46,9 +46,21 @@ def choose(recording: tables.Recording) -> Steps:
     used = marked(recording)
     if used.source not in TRAINING:
         return used
-    spans = recording.spans.filter(pl.col("process") == used.process, pl.col("thread") == used.thread)
+    spans = stepping(recording.spans, used)
     table = leading.cut(used.table, spans).with_columns(duration_ns=pl.col("end_ns") - pl.col("start_ns"))
     return replace(used, table=table)
+
+
+def stepping(spans: pl.DataFrame, used: Steps, *categories: Category) -> pl.DataFrame:
+    """Return the spans of the stepping thread.
+
+    Args:
+        spans: table of spans, with the columns of `tables.SPANS`.
+        used: the steps in use.
+        categories: the categories of the wanted spans; none for all.
+    """
+    own = spans.filter(pl.col("process") == used.process, pl.col("thread") == used.thread)
+    return own.filter(pl.col("category").is_in([int(each) for each in categories])) if categories else own
 
 
 def every(recording: tables.Recording) -> list[Steps]:

@@ -16,7 +16,7 @@ import polars as pl
 
 from ms_profiler.analysis.metrics import intervals, phases
 from ms_profiler.analysis.metrics.ownership import Ownership
-from ms_profiler.analysis.metrics.steps import Steps
+from ms_profiler.analysis.metrics.steps import Steps, stepping
 from ms_profiler.analysis.model import tables
 from ms_profiler.analysis.readers import tensor_places
 from ms_profiler.store import layout
@@ -197,7 +197,7 @@ def _by_moment(blocks: pl.DataFrame, spans: pl.DataFrame, used: Steps) -> pl.Ser
         spans: the spans of the recording.
         used: the steps in use.
     """
-    own = spans.filter(pl.col("process") == used.process, pl.col("thread") == used.thread)
+    own = stepping(spans, used)
 
     def outlives(category: Category) -> pl.Series:
         passes = intervals.union(own.filter(pl.col("category") == int(category)))

@@ -9,7 +9,7 @@ from typing import Final
 import polars as pl
 
 from ms_profiler.analysis.metrics.advice.base import length
-from ms_profiler.analysis.metrics.steps import Steps
+from ms_profiler.analysis.metrics.steps import Steps, stepping
 from ms_profiler.analysis.model import tables
 from ms_profiler.store.format import Category
 from ms_profiler.store.names import TRANSFORM_CALLS, TRANSFORM_TIME
@@ -58,11 +58,7 @@ def words(recording: tables.Recording, used: Steps) -> str:
     found = sums(recording)
     if found.is_empty():
         return ""
-    waits = recording.spans.filter(
-        pl.col("process") == used.process,
-        pl.col("thread") == used.thread,
-        pl.col("category") == int(Category.DATA),
-    )
+    waits = stepping(recording.spans, used, Category.DATA)
     waited = int((waits["end_ns"] - waits["start_ns"]).sum())
     function, calls, ns = found.row(0)
     share = ns / max(int(found["ns"].sum()), 1)

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 import polars as pl
 
-from ms_profiler.analysis.metrics import bounds, critical_path, intervals
+from ms_profiler.analysis.metrics import bounds, critical_path, intervals, wording
 from ms_profiler.analysis.metrics.kernels import shortened
 from ms_profiler.analysis.metrics.phases import COMPUTING, NAMES, OTHER
 from ms_profiler.analysis.model import tables
@@ -176,36 +176,35 @@ def finding(
         computes = places.within.get(part) == OTHER
         much, does = (places.outside, "computing ") if computes else (phases[OTHER], "")
         return Finding(OTHER, much, f"{_percent(much)} of the {unit} is {does}outside of the model{_leading(kernels)}.")
-    subject = "The run is" if whole else "The steps are"
     if queued and phase in _QUEUED:
         phase = max(queued, key=lambda name: queued[name])
         if share < WITHIN_SHARE:
             much = f"{_percent(queued[phase])} of the time of kernels{_leading(kernels)}"
             sentence = f"{_percent(share)} of the {unit} is spent computing, and {phase} has {much}."
             return Finding(phase, queued[phase], sentence)
-        sentence = _largest(subject, phase, queued, " of the time of kernels")
+        sentence = _largest(whole, phase, queued, " of the time of kernels")
         return Finding(phase, queued[phase], f"{sentence}{_leading(kernels)}.")
     leading = _leading(kernels) if phase in COMPUTING else ""
-    return Finding(phase, inside[phase], f"{_largest(subject, phase, inside, '')}{leading}.")
+    return Finding(phase, inside[phase], f"{_largest(whole, phase, inside, '')}{leading}.")
 
 
-def _largest(subject: str, phase: str, shares: Mapping[str, float], of: str) -> str:
+def _largest(whole: bool, phase: str, shares: Mapping[str, float], of: str) -> str:
     """Return the begin of a sentence about the largest phase, or about several phases that are about as large.
 
     Args:
-        subject: the steps or the run, with the verb.
+        whole: whether the sentence is about the whole run, and not about the steps.
         phase: the phase with the largest share.
         shares: phase -> share of the time.
         of: what the shares are shares of; empty for the steps or the run.
     """
+    subject = "The run is" if whole else "The steps are"
     ranked = sorted(shares, key=lambda name: -shares[name])
     near = [name for name in ranked if shares[name] * NEAR > shares[phase]]
     if len(near) == 1 or shares[phase] >= WITHIN_SHARE:
         return f"{subject} dominated by {phase} ({_percent(shares[phase])}{of})"
-    *others, last = (f"{name} ({_percent(shares[name])})" for name in near)
-    named = f"{', '.join(others)} and {last}{of}"
+    named = wording.series([f"{name} ({_percent(shares[name])})" for name in near]) + of
     if sum(shares[name] for name in near) < WITHIN_SHARE:
-        return f"The largest parts of {subject.removesuffix(' are').removesuffix(' is').lower()} are {named}"
+        return f"The largest parts of the {'run' if whole else 'steps'} are {named}"
     return f"{subject} mostly {named}"
 
 

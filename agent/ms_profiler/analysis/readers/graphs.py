@@ -95,13 +95,10 @@ def parse(content: bytes) -> Graph:
         elif number == anf_ir.GRAPH_NODE:
             parts = list(anf_ir.fields(value))
             single = dict(parts)
-            inputs = [
-                _text(dict(anf_ir.fields(part)).get(anf_ir.NAME)) for key, part in parts if key == anf_ir.NODE_INPUT
-            ]
             nodes[_text(single.get(anf_ir.NODE_NAME))] = Node(
                 _text(single.get(anf_ir.NODE_TYPE)),
                 _text(single.get(anf_ir.NODE_FULL_NAME)),
-                tuple(inputs),
+                tuple(map(_text, anf_ir.inputs(parts))),
                 single.get(anf_ir.NODE_OUTPUT, b""),
             )
     holders = {str(name): list(map(str, paths)) for name, paths in known.get("holders", {}).items()}

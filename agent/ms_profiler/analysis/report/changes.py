@@ -2,6 +2,7 @@
 
 from typing import Any, Final
 
+from ms_profiler.analysis.metrics import wording
 from ms_profiler.analysis.metrics.phases import OTHER
 from ms_profiler.analysis.report.durations import milliseconds
 
@@ -25,9 +26,8 @@ def long(summary: dict[str, Any]) -> list[str]:
     found = summary.get("long_steps")
     if not found:
         return []
-    listed = ", ".join(f"{item['number']} ({milliseconds(item['ms'])})" for item in found["steps"])
-    more = found["count"] - len(found["steps"])
-    what = f"Step{'s' * (found['count'] > 1)} {listed}{f' and {more} more' * bool(more)}"
+    listed = [f"{item['number']} ({milliseconds(item['ms'])})" for item in found["steps"]]
+    what = f"Step{'s' * (found['count'] > 1)} {wording.some(listed, found['count'])}"
     phase, most = next(iter(found["contains_ms"].items()))
     where = "outside of the recorded phases" if phase == OTHER else f"in the phase {phase}"
     known = f"{milliseconds(most)} lie {where}"

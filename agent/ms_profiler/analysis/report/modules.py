@@ -5,6 +5,7 @@ from typing import Any, Final
 from rich.table import Table
 from rich.text import Text
 
+from ms_profiler.analysis.metrics import wording
 from ms_profiler.analysis.report import widths
 from ms_profiler.analysis.report.durations import milliseconds
 
@@ -102,8 +103,7 @@ def slow(tree: dict[str, Any] | None) -> list[str]:
 def _longer(reason: str, longer: dict[str, Any]) -> str:
     """Return a sentence about steps that took longer than the slowest compared step, and why they are left out."""
     several, count = longer["count"] > 1, longer["count"]
-    *first, last = map(str, longer["steps"])
-    numbers = f"{', '.join(first)} and {last}" if first else last
+    numbers = wording.series([str(number) for number in longer["steps"]])
     what = f"steps {numbers}" if several else f"step {numbers}"
     if count > len(longer["steps"]):
         what = f"{count} steps, the longest of them {numbers},"

@@ -2,6 +2,7 @@
 
 from typing import Any, Final
 
+from ms_profiler.analysis.metrics import wording
 from ms_profiler.analysis.report.durations import milliseconds
 from ms_profiler.store import layout
 
@@ -43,18 +44,14 @@ def outside(summary: dict[str, Any]) -> list[str]:
 def uncompiled(summary: dict[str, Any]) -> list[str]:
     """Return lines about the functions that `torch.compile` did not compile as a whole."""
     found = summary["compile"]
+    places = [f"{place['function']} line {place['line']}" for place in found["graph_breaks"]]
+    broken, without = (wording.some(each[:SHOWN], len(each)) for each in (places, found["without_graph"]))
     lines = []
-    if found["graph_breaks"]:
-        places = [f"{place['function']} line {place['line']}" for place in found["graph_breaks"]]
-        lines.append(f"torch.compile broke the graph in {_some(places)} (TORCH_LOGS=graph_breaks says why)")
-    if found["without_graph"]:
-        lines.append(f"torch.compile made no graph of {_some(found['without_graph'])}: own operators run uncompiled")
+    if broken:
+        lines.append(f"torch.compile broke the graph in {broken} (TORCH_LOGS=graph_breaks says why)")
+    if without:
+        lines.append(f"torch.compile made no graph of {without}: own operators run uncompiled")
     return lines
-
-
-def _some(texts: list[str]) -> str:
-    rest = len(texts) - SHOWN
-    return ", ".join(texts[:SHOWN]) + (f" and {rest} more" if rest > 0 else "")
 
 
 def typical(summary: dict[str, Any]) -> str:
@@ -205,6 +202,11 @@ def who(process: dict[str, Any]) -> str:
     return f"{name} (pid {process['pid']})"
 
 
+def at_most(memory: dict[str, Any]) -> bool:
+    """Return whether the known owners of tensor memory are those at its peak, and not those of another step."""
+    return bool(memory["at_peak"]["allocated_mb"] >= memory["peak_mb"])
+
+
 def peak(memory: dict[str, Any]) -> list[str]:
     """Return lines about what held the tensor memory at its peak: parameters, gradients and so on.
 
@@ -213,7 +215,7 @@ def peak(memory: dict[str, Any]) -> list[str]:
     """
     found = memory["at_peak"]
     text, largest = f"peak {found['allocated_mb']:,.2f} MiB in step {found['step']}", found["largest"]
-    if found["allocated_mb"] < memory["peak_mb"]:
+    if not at_most(memory):
         sampled = memory["peak_step_mb"] == memory["peak_mb"]  # else the peak is outside of the steps
         text = f"owners are known in {'sampled' if sampled else 'recorded'} steps only; the highest {text}"
     if largest is not None:

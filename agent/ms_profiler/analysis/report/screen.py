@@ -101,10 +101,9 @@ def _head(summary: dict[str, Any], width: int) -> list[Text]:
     lines += _wrapped(_steps(summary), width)
     if held := summary.get("memory"):
         most = f"at most {held['peak_mb']:,.2f} MiB by {held['component']}"
-        peak = remarks.peak(held)[0] if held["at_peak"] is not None else ""
-        if not peak.startswith("peak"):
-            peak = f"{most}; {peak}" if peak else most
-        lines += _wrapped(f"Memory of tensors: {peak}", width)
+        owners = [] if held["at_peak"] is None else remarks.peak(held)[:1]
+        texts = owners if owners and remarks.at_most(held) else [most, *owners]
+        lines += _wrapped(f"Memory of tensors: {'; '.join(texts)}", width)
     for text in terminal.utilization(summary.get("utilization")):
         lines += _wrapped(text, width)
     for line in (*changes.lines(summary), *remarks.outside(summary), *remarks.uncompiled(summary)):

@@ -3,6 +3,7 @@
 from collections.abc import Callable, Iterable
 from typing import Any, Final
 
+from ms_profiler.analysis.metrics import wording
 from ms_profiler.analysis.report import remarks
 from ms_profiler.analysis.report.durations import milliseconds
 
@@ -45,7 +46,7 @@ def source(steps: dict[str, Any]) -> str:
     """
     name = str(steps["source"]).replace("_", " ")
     calls = [f"{count} {called}" for called, count in (steps.get("cycle") or {}).items()]
-    return f"{name}, each of {' and '.join(calls)}" if calls else name
+    return f"{name}, each of {wording.series(calls)}" if calls else name
 
 
 def _recorded(summary: dict[str, Any]) -> str:
@@ -57,6 +58,5 @@ def _recorded(summary: dict[str, Any]) -> str:
     text = f"{count} sampled in bursts from step {found['first_left_out']} on to keep to overhead_budget"
     if not scaled:
         return text
-    *others, last = scaled
-    titles = f"{', '.join(others)} and {last}" if others else last
+    titles = wording.series(scaled)
     return f"{text}; totals of {titles} are estimates for all steps, with standard errors where they are known"

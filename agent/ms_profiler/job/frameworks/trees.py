@@ -5,6 +5,7 @@
 
 import sys
 from collections.abc import Iterator
+from types import MethodType
 from typing import Any
 
 _NAME = type.__dict__["__name__"].__get__
@@ -19,6 +20,11 @@ def attributes(item: Any) -> dict[str, Any]:
     except AttributeError:  # the class of the object uses __slots__, so there is no `__dict__`
         return {}
     return found if issubclass(type(found), dict) else {}
+
+
+def function_of(item: Any) -> Any:
+    """Return the function behind a bound method; any other object unchanged."""
+    return item.__func__ if type(item) is MethodType else item
 
 
 def held_in(item: Any, name: str) -> dict[Any, Any]:

@@ -42,7 +42,7 @@ class Graphs:
         self._folder = ""
         self._count = self._bytes = 0
 
-    def compiled(self, executor: Any, subject: Any, owner: Any, phase: str, trains: bool) -> Effect:
+    def compiled(self, executor: Any, subject: Any, owner: Any, phase: str, known: Effect) -> Effect:
         """Store the description of a graph that has just been compiled; return what the graph does.
 
         Args:
@@ -50,21 +50,21 @@ class Graphs:
             subject: the cell or function that was compiled.
             owner: the object whose method was compiled, such as an optimizer; None for a cell or a function.
             phase: MindSpore's name for the graph.
-            trains: whether the graph is known to have an optimizer.
+            known: `Effect.TRAINS` if the graph is known to have an optimizer, else `Effect.UNKNOWN`.
         """
         describe = getattr(executor, "get_func_graph_proto", None)
         if describe is None or self.host.home is None or not executor.has_compiled(phase):
-            return Effect.UNKNOWN
+            return known
         recorder, begun = self.host.recorder, self.host.recorder.now()
         description = describe(phase, "anf_ir", False)
         exchanges.note(self.host, description)
         if self.host.wants("CPU"):
             self._write(self.host.home.folder, subject, owner, description)
-        effect = Effect.UNKNOWN
-        with self.host.guard("reading a compiled graph"):
-            effect = Effect.TRAINS if trains else effects.of(description)
+        if known == Effect.UNKNOWN:
+            with self.host.guard("reading a compiled graph"):
+                known = effects.of(description)
         recorder.record(Kind.SPAN, Category.PROFILER, 0, self._label, begun, recorder.now(), 0)
-        return effect
+        return known
 
     def _write(self, folder: str, subject: Any, owner: Any, description: bytes) -> None:
         if self.host.asks("anonymize"):

@@ -17,7 +17,6 @@ from ms_profiler.store.anf_ir import (
     NAME,
     NODE_ATTRIBUTE,
     NODE_FULL_NAME,
-    NODE_INPUT,
     NODE_NAME,
     NODE_OUTPUT,
     NODE_TYPE,
@@ -25,6 +24,7 @@ from ms_profiler.store.anf_ir import (
     VALUE_TEXT,
     Tensor,
     fields,
+    inputs,
     tensors,
 )
 
@@ -103,8 +103,7 @@ def _exchange(kind: str, group: str, name: str, inputs: list[Tensor]) -> Exchang
 
 
 def _inputs(node: list[tuple[int, bytes]], types: dict[bytes, list[Tensor]]) -> list[Tensor]:
-    names = [dict(fields(value)).get(NAME, b"") for number, value in node if number == NODE_INPUT]
-    return [tensor for name in names for tensor in types.get(name, ())]
+    return [tensor for name in inputs(node) for tensor in types.get(name, ())]
 
 
 def _text_attribute(node: list[tuple[int, bytes]], name: bytes) -> str:

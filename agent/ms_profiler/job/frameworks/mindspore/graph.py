@@ -14,7 +14,7 @@ import threading
 import weakref
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from types import FunctionType, MethodType
+from types import FunctionType
 from typing import TYPE_CHECKING, Any
 
 from ms_profiler.job.frameworks import base, trees
@@ -112,13 +112,13 @@ class Compilation:
         if not flags:
             phase = result[0] if isinstance(result, tuple) else result
             owner = running.executor and running.executor.obj
-            graphs, trains = executor._graph_executor, running.trains
-            effect = self._graphs.compiled(graphs, running.subject, owner, phase, trains)
-            effect = self._effect(running, Effect.TRAINS if trains else effect)
-            effects.compiled(_code_owner(running.subject), effect)
+            known = Effect.TRAINS if running.trains else Effect.UNKNOWN
+            effect = self._graphs.compiled(executor._graph_executor, running.subject, owner, phase, known)
+            effect = self._effect(running, effect)
+            effects.compiled(trees.function_of(running.subject), effect)
             optimizes = running.executor is not None and not issubclass(type(owner), optimizer_types())
             if optimizes and effect == Effect.TRAINS:
-                self.training.add(_code_owner(running.subject))
+                self.training.add(trees.function_of(running.subject))
 
     def _effect(self, running: Running, effect: Effect) -> Effect:
         """Return `EVALUATES` for a function whose cells are all in evaluation mode, if it has no other effect."""
@@ -188,20 +188,16 @@ class Compilation:
             recorder.instant(recorder.intern(f"recompile {title(subject)}: {why}"), Category.COMPILE, count)
 
 
-def _code_owner(function: Any) -> Any:
-    """Return the function behind a bound method."""
-    return function.__func__ if type(function) is MethodType else function
-
-
 def _first_line(function: Any) -> int:
-    owner = _code_owner(function)
+    owner = trees.function_of(function)
     return owner.__code__.co_firstlineno if type(owner) is FunctionType else 0
 
 
 def _inner(function: Any) -> Any:
     """Return the user's function or cell inside a wrapper of MindSpore, for example `after_grad`."""
-    code = getattr(_code_owner(function), "__code__", None)
-    if code is None or "fn" not in code.co_freevars or not _code_owner(function).__module__.startswith("mindspore."):
+    made = trees.function_of(function)
+    code = getattr(made, "__code__", None)
+    if code is None or "fn" not in code.co_freevars or not made.__module__.startswith("mindspore."):
         return None
     try:
         return function.__closure__[code.co_freevars.index("fn")].cell_contents
@@ -215,20 +211,20 @@ def _definition(subject: Any) -> tuple[Any, int]:
     The id is 0, except for a function that MindSpore made around a function of the user. All such wrappers share a code
     object, so the id tells them apart.
     """
-    function = _code_owner(subject)
+    function = trees.function_of(subject)
     if type(function) is not FunctionType:
         return type(subject), 0
     inner = _inner(function)
     if inner is None:
         return function.__code__, 0
-    made_for = _code_owner(inner)
+    made_for = trees.function_of(inner)
     return function.__code__, id(made_for.__code__ if type(made_for) is FunctionType else made_for)
 
 
 def _parameters(function: Any) -> tuple[str, ...]:
-    while (inner := trees.attributes(_code_owner(function)).get("__wrapped__")) is not None:
+    while (inner := trees.attributes(trees.function_of(function)).get("__wrapped__")) is not None:
         function = inner
-    owner = _code_owner(function)
+    owner = trees.function_of(function)
     if type(owner) is not FunctionType:
         return ()
     names = owner.__code__.co_varnames[: owner.__code__.co_argcount]
@@ -240,7 +236,7 @@ def title(subject: Any) -> str:
 
     The name of a function that MindSpore made ends with the user's function: "after_grad of forward".
     """
-    function = _code_owner(subject)
+    function = trees.function_of(subject)
     if type(function) is not FunctionType:
         return trees.kind_name(subject)
     inner = _inner(function)
@@ -265,7 +261,7 @@ def _run(host: "Host", trains: dict[int, bool]) -> base.Closure:
     evaluates, no_gradients = recorder.intern(EVALUATING), int(Flag.NO_GRADIENTS)
 
     def before(executor: Any, *_: Any, **__: Any) -> tuple[int, int, int, bool]:
-        function = _code_owner(executor.fn)
+        function = trees.function_of(executor.fn)
         label = known.get(id(function))
         if label is None:
             label = 0

@@ -10,7 +10,7 @@ With `python_multiprocessing`, MindSpore calls the functions in other processes.
 
 import os
 from dataclasses import dataclass
-from types import FunctionType, MethodType
+from types import FunctionType
 from typing import TYPE_CHECKING, Any, Final
 
 from ms_profiler.job.frameworks import base, trees
@@ -110,7 +110,7 @@ class Transforms:
 
 def _name(function: Any) -> str:
     """Return name, file and line of a function; the class of any other object that can be called."""
-    owner = function.__func__ if type(function) is MethodType else function
+    owner = trees.function_of(function)
     if type(owner) is not FunctionType:
         return trees.kind_name(owner)
     code = owner.__code__
