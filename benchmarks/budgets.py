@@ -120,15 +120,16 @@ def ratio(changed: list[list[float]], bare: list[list[float]]) -> str:
 
 def described(summary: dict[str, Any], truth: dict[str, tuple[float, float]], steps: int) -> str:
     """Return what the summary of a run under a budget says, compared with the totals of all steps, as text."""
-    shift, sampling, found = summary["shift"], summary["sampling"], totals(summary)
-    changed = "no change found"
-    if shift is not None:
-        modules = ", ".join(each["module"] for each in shift["modules"])
-        changed = f"change at step {shift['step']} in {modules or 'no module'}"
+    sampling, found = summary["sampling"], totals(summary)
+    changes = [change for change in (summary["shift"], summary["work_change"]) if change is not None]
+    changed = " and ".join(
+        f"change at step {change['step']} in {', '.join(each['module'] for each in change['modules']) or 'no module'}"
+        for change in changes
+    )
     return (
         f"{sampling['sampled'] if sampling else steps} steps sampled; calls by operator within "
         f"{furthest(found, truth, 0):.1%}, shares of time within {furthest(found, truth, 1):.1%} of all steps'; "
-        f"{changed}; cost by the summary: {cost(summary['cost']['paired'])}"
+        f"{changed or 'no change found'}; cost by the summary: {cost(summary['cost']['paired'])}"
     )
 
 

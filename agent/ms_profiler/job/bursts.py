@@ -32,8 +32,10 @@ LEAST, MOST = 8, 64
 #: largest number of steps of a stretch with an inverted burst, that is, of which all steps but the burst are sampled.
 LONGEST, PROBE, PROBE_MOST = 1 << 16, 128, 1 << 13
 #: A stretch, in which one burst is sampled, has at most (steps so far) / PART steps. If recording has spent its share
-#: of the time and its loan, the limit is (steps so far): in longer stretches, fewer of the steps are sampled.
-PART = 2
+#: of the time and its loan, and if a burst takes more than the part CHEAP of the time so far, the limit is (steps so
+#: far): in longer stretches, fewer of the steps are sampled. All bursts at the first limit take at most 3 * CHEAP of
+#: the run, because each stretch begins at 1.5 times the steps of the one before.
+PART, CHEAP = 2, 0.0012
 #: While hooks are taken away between bursts, and may be put back a limited number of times only (`job/rest.py`), a
 #: stretch has at least (steps so far) / RARE steps.
 RARE = 12
@@ -48,7 +50,7 @@ BLOCK, BLOCKS, LOOK, LOOKS = 128, 32, 120_000, 0.25
 #: To notice another change takes six blocks of steps (`job/levels.py`). On a disturbed machine, the length of steps
 #: changes all the time: so these stretches are short only until recording has taken DEBT * (time of the run) beyond its
 #: share of the time. Without this limit, a run with a budget of 0.2 % paid 1.3 %.
-LENT, SHORT, DEBT = 6, 64, 0.0045
+LENT, SHORT, DEBT = 6, 64, 0.004
 #: The part of recording's share of the time that bursts may take: CALM usually, REPAYING after recording has taken more
 #: than its share, ALERT after the length of steps has changed.
 CALM, REPAYING, ALERT = 0.7, 0.4, 2.0
@@ -250,7 +252,8 @@ class Bursts:
         if self.inverse:
             burst, length = LEAST, self._probe
         # Limit the length: after one noisy measurement, a stretch could last until the end of the run.
-        most = max(PROBE, count // PART if credit else count)
+        cheap = price <= CHEAP * (now - self._began)
+        most = max(PROBE, count // PART if credit or cheap else count)
         if lent:
             length = min(length, max(PROBE, count // SHORT, 2 * burst))
         elif self.rare and LIMITED and count // RARE > length:

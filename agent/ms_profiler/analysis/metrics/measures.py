@@ -20,6 +20,7 @@ from ms_profiler.analysis.metrics import (
     device_counters,
     host_operators,
     intervals,
+    lasting,
     launched_steps,
     memory as memory_of,
     module_tree,
@@ -33,8 +34,6 @@ from ms_profiler.analysis.metrics import (
     parameters,
     phases,
     pipelines,
-    shifts,
-    slowing,
     stack_parts,
     steps,
     stretches,
@@ -198,11 +197,12 @@ class Measures:
         )
 
     @cached_property
-    def changes(self) -> tuple[dict[str, Any] | None, dict[str, Any] | None]:
-        """Return the sudden change of the steps' length (`shifts`), or else the gradual one (`slowing`), if any."""
-        found = None if self.recording.foreign else shifts.shift(self.steps, self.ownership, self.spans)
-        gradual = found is None and not self.recording.foreign
-        return found, slowing.slowing(self.steps, self.ownership) if gradual else None
+    def changes(self) -> dict[str, dict[str, Any] | None]:
+        """Return what changed for good during the run (`lasting.summary`); not searched for in other tools' results."""
+        steps = self.steps
+        if self.recording.foreign:
+            steps = replace(steps, table=steps.table.clear())
+        return lasting.summary(steps, self.ownership, self.spans)
 
     @cached_property
     def advice(self) -> list[Advice]:

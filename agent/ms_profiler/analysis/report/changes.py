@@ -11,10 +11,14 @@ MUCH: Final = 0.1
 
 
 def lines(summary: dict[str, Any]) -> list[str]:
-    """Return a line about the sudden or the gradual change of the step time in a summary; nothing if there is none."""
-    if shift := summary.get("shift"):
-        change = _change(shift["before_ms"], shift["after_ms"])
-        return [f"From step {shift['step']} on: {change} a step ({shift['statistic']}); {_whose(shift)}"]
+    """Return lines about sudden changes of the steps in a summary, or about the gradual one; nothing without any."""
+    sudden = [found for name in ("shift", "work_change") if (found := summary.get(name))]
+    if sudden:
+        return [
+            f"From step {found['step']}{_since(found)} on: {_change(found['before_ms'], found['after_ms'])} a step "
+            f"({found['statistic']}); {_whose(found)}"
+            for found in sudden
+        ]
     if slowing := summary.get("slowing"):
         change = _change(slowing["from_ms"], slowing["to_ms"])
         return [f"Steps become longer little by little: {change}; {_whose(slowing)}"]
@@ -44,6 +48,20 @@ def _change(before: float, after: float) -> str:
     return f"{milliseconds(before)} -> {milliseconds(after)}"
 
 
+def _since(change: dict[str, Any]) -> str:
+    """Return how much earlier a change may be, because the steps before its first sampled step are not sampled."""
+    unknown = change["step"] - change.get("after_step", change["step"]) - 1
+    return f" (or up to {unknown} step{'s' * (unknown > 1)} earlier, which were not sampled)" if unknown > 0 else ""
+
+
 def _whose(found: dict[str, Any]) -> str:
-    names = [f"{item['module']} {_change(item['before_ms'], item['after_ms'])}" for item in found["modules"]]
+    names = [
+        f"{item['module']} {_change(item['before_ms'], item['after_ms'])}{_work(item)}" for item in found["modules"]
+    ]
     return ", ".join(names) or "no single module makes up much of it"
+
+
+def _work(module: dict[str, Any]) -> str:
+    if "operators_after" not in module:
+        return ""
+    return f" ({module['operators_after']} operators in place of {module['operators_before']})"

@@ -87,8 +87,7 @@ def summary(measures: Measures) -> dict[str, Any]:
         "whole_run": whole_run.summary(measures),
         "steps": _steps(measures),
         "long_steps": long_steps.summary(measures.steps, measures.spans, recording.looks),
-        "shift": measures.changes[0],
-        "slowing": measures.changes[1],
+        **measures.changes,
         "phases": _phases(measures),
         "sampling": sampling_summary.summary(measures),
         "top_operators": operators.top(

@@ -1,0 +1,35 @@
+"""Find what changed for good during a run: the length of steps, or the work of a module."""
+
+from typing import Any
+
+import polars as pl
+
+from ms_profiler.analysis.metrics import shifts, slowing, work_changes
+from ms_profiler.analysis.metrics.ownership import Ownership
+from ms_profiler.analysis.metrics.steps import Steps
+
+
+def summary(steps: Steps, found: Ownership | None, spans: pl.DataFrame) -> dict[str, dict[str, Any] | None]:
+    """Return the lasting changes of a run as the summary has them.
+
+    Args:
+        steps: the steps in use.
+        found: the owners of the time of sampled steps; None if no module is known.
+        spans: table of the run's spans, with the columns of `tables.SPANS`.
+
+    Returns:
+        `shift`, `work_change` and `slowing`, each None if nothing changed. If the lengths of steps show no sudden
+        change, `shift` is the change of the modules' work. `work_change` is None if `shift` states the same change.
+    """
+    shift = shifts.shift(steps, found, spans)
+    gradual = slowing.slowing(steps, found) if shift is None else None
+    work = work_changes.shift(shifts.alike(steps), steps, found, spans)
+    if shift is None or work is None:
+        return {"shift": shift or work, "work_change": None, "slowing": gradual}
+    numbers = {each["module"]: each for each in work["modules"]}
+    both = [numbers.get(each["module"], {}) | each for each in shift["modules"]]
+    if not any("operators_after" in each for each in both):
+        return {"shift": shift, "work_change": work, "slowing": None}
+    # both tell one change; the numbers of operators tell its place for certain
+    inside = work["after_step"] < shift["step"] <= work["step"]
+    return {"shift": shift | {"modules": both} if inside else work, "work_change": None, "slowing": None}

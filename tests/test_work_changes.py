@@ -1,0 +1,189 @@
+"""A module that executes another number of operators from some step on is named, however much the step times vary."""
+
+import importlib.util
+import random
+
+import polars as pl
+import pytest
+from ms_profiler.analysis.metrics import intervals, lasting, shifts, work_changes
+from ms_profiler.analysis.metrics.ownership import Ownership
+from ms_profiler.analysis.model import tables
+from ms_profiler.analysis.report import changes
+from ms_profiler.store.format import Category
+from test_shifts import MS, made
+
+#: owners in each made-up step, and the nanoseconds of each operator
+OWNERS, OPERATOR = 20, 5_000
+
+
+def counted(count, numbers, operators, speed=lambda number: 1.0):
+    """Return steps, the owners in the sampled steps `numbers`, and spans of their operators.
+
+    Args:
+        count: number of steps.
+        numbers: numbers of the sampled steps.
+        operators: function of an owner's number and a step's number: the number of its operators in this step.
+        speed: function of a step's number: the factor of all times in it.
+    """
+    chance, known = random.Random(5), set(numbers)
+    steps = made([int(MS * speed(number) * chance.gauss(1, 0.05)) for number in range(count)], known.__contains__)
+    starts, pieces, spans = steps.table["start_ns"].to_list(), [], []
+    for number in numbers:
+        at = starts[number]
+        for owner in range(OWNERS):
+            begin = at
+            for _ in range(operators(owner, number)):
+                took = int(OPERATOR * speed(number) * chance.gauss(1, 0.1))
+                spans.append((1, 1, 0, int(Category.OP), at, at + took))
+                at += took
+            if at > begin:
+                pieces.append((number, f"net.{owner}", 1, 1, begin, at))
+    names = ("process", "thread", "name", "category", "start_ns", "end_ns")
+    table = pl.DataFrame(pieces, schema=("step", "owner", "part", "bound", "start_ns", "end_ns"), orient="row")
+    table = table.cast({"step": pl.UInt32})
+    sums = table.with_columns(self_ns=pl.col("end_ns") - pl.col("start_ns"))
+    other = {name: kind for name, kind in tables.SPANS.items() if name not in names}
+    known_spans = pl.DataFrame(spans, schema={name: tables.SPANS[name] for name in names}, orient="row")
+    every = known_spans.with_columns(pl.lit(None, kind).alias(name) for name, kind in other.items())
+    return steps, Ownership("host", 1, 1, sums, sums, table, 1), every.select(tables.SPANS.names())
+
+
+def bursts(count, every=500, length=8):
+    return [number for start in range(every // 2, count, every) for number in range(start, start + length)]
+
+
+def disturbed(seed):
+    """Return a speed that changes by up to a factor of three, each time for some hundred steps."""
+    chance = random.Random(seed)
+    speeds = [chance.uniform(1, 3) for _ in range(200)]
+    return lambda number: speeds[number // 150 % len(speeds)]
+
+
+@pytest.mark.parametrize("basis", ["host", "kernels"])
+@pytest.mark.parametrize("seed", range(4))
+def test_a_module_that_works_twice_is_found_while_the_speed_of_the_processor_changes(seed, basis):
+    steps, found, spans = counted(
+        20_000,
+        bursts(20_000),
+        lambda owner, number: 10 if owner == 3 and number >= 15_000 else 5,
+        disturbed(seed),
+    )
+    assert [each["module"] for each in (shifts.shift(steps, found, spans) or {"modules": []})["modules"]] == []
+    if basis == "kernels":
+        kernels = found.pieces[intervals.locate(spans["start_ns"], found.pieces)]
+        found = Ownership("kernels", 1, 1, found.tree, found.sums, kernels, 1)
+    change = work_changes.shift(shifts.alike(steps), steps, found, spans)
+    assert (change["after_step"], change["step"]) == (14_757, 15_250)
+    (module,) = change["modules"]
+    assert (module["module"], module["operators_before"], module["operators_after"]) == ("net.3", 5, 10)
+    assert module["after_ms"] / module["before_ms"] == pytest.approx(2, abs=0.15)
+
+
+def test_the_first_step_is_exact_if_every_step_is_recorded():
+    steps, found, spans = counted(1_500, range(1_500), lambda owner, number: 7 if owner == 3 and number >= 1_000 else 5)
+    change = work_changes.shift(shifts.alike(steps), steps, found, spans)
+    assert (change["after_step"], change["step"]) == (999, 1_000)
+
+
+def test_a_module_that_is_no_longer_called_and_another_one_that_begins_are_both_named():
+    def operators(owner, number):
+        return 0 if owner == (3 if number >= 600 else 8) else 5
+
+    steps, found, spans = counted(1_000, range(1_000), operators)
+    change = work_changes.shift(shifts.alike(steps), steps, found, spans)
+    # together they change the length of a step by nothing
+    assert change is None
+    steps, found, spans = counted(1_000, range(1_000), lambda owner, number: 5 * (owner != 8 or number >= 600))
+    change = work_changes.shift(shifts.alike(steps), steps, found, spans)
+    (module,) = change["modules"]
+    assert (module["module"], module["before_ms"], module["operators_before"]) == ("net.8", 0, 0)
+
+
+NONE = {
+    "no number changes": lambda owner, number: 5,
+    "the numbers of a module vary": lambda owner, number: 5 + (owner == 3) * (number * 7 % 5),
+    "a number changes for some steps only": lambda owner, number: 5 + 5 * (owner == 3 and 400 <= number < 600),
+    "the numbers grow": lambda owner, number: 5 + (owner == 3) * number // 50,
+    "other numbers in some steps": lambda owner, number: 50 if number % 30 == 4 else 5,
+    "only the first steps differ": lambda owner, number: 5 + 5 * (owner == 3 and number < 3),
+    "the last steps differ, but are few": lambda owner, number: 5 + 5 * (owner == 3 and number >= 995),
+    "so few operators more that they do not count": lambda owner, number: 50 + (owner == 3 and number >= 500),
+}
+
+
+@pytest.mark.parametrize("operators", NONE.values(), ids=list(NONE))
+def test_no_lasting_change_is_reported_if(operators):
+    steps, found, spans = counted(1_000, range(1_000), operators)
+    assert work_changes.shift(shifts.alike(steps), steps, found, spans) is None
+
+
+def test_few_steps_with_other_numbers_hide_no_change():
+    def operators(owner, number):
+        return 1 if number % 60 == 8 else 10 if owner == 3 and number >= 600 else 5
+
+    steps, found, spans = counted(1_000, range(1_000), operators)
+    assert work_changes.shift(shifts.alike(steps), steps, found, spans)["step"] == 600
+
+
+def test_a_change_of_the_speed_and_one_of_the_work_have_a_line_each():
+    steps, found, spans = counted(
+        20_000,
+        bursts(20_000),
+        lambda owner, number: 10 if owner == 3 and number >= 15_000 else 5,
+        lambda number: 3 if number >= 9_000 else 1,
+    )
+    summary = lasting.summary(steps, found, spans)
+    assert summary["shift"]["step"] == pytest.approx(9_000, abs=2) and summary["shift"]["modules"] == []
+    assert [each["module"] for each in summary["work_change"]["modules"]] == ["net.3"]
+    speed, work = changes.lines(summary)
+    assert speed.startswith(f"From step {summary['shift']['step']} on: ") and "no single module" in speed
+    assert work.startswith("From step 15250 (or up to 492 steps earlier, which were not sampled) on: ")
+    assert "net.3 " in work and "(10 operators in place of 5)" in work
+
+
+def test_one_change_has_one_line_and_the_numbers_of_operators_tell_its_place():
+    steps, found, spans = counted(
+        20_000, bursts(20_000), lambda owner, number: 80 if owner == 3 and number >= 15_000 else 5
+    )
+    summary = lasting.summary(steps, found, spans)
+    assert summary["work_change"] is None and summary["slowing"] is None
+    assert [each["module"] for each in summary["shift"]["modules"]] == ["net.3"]
+    assert summary["shift"]["step"] == 15_250
+
+
+JOB = """
+import torch
+class Layer(torch.nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.linear, self.times = torch.nn.Linear(8, 8), 1
+    def forward(self, value):
+        for _ in range(self.times):
+            value = self.linear(value)
+        return value
+layers = [Layer() for _ in range(12)]
+model = torch.nn.Sequential(*layers)
+optimizer = torch.optim.SGD(model.parameters(), lr=0.01)
+for step in range(120):
+    if step == 80:
+        layers[7].times = 2
+    model(torch.ones(2, 8)).sum().backward()
+    optimizer.step()
+    optimizer.zero_grad()
+"""
+
+
+@pytest.mark.skipif(importlib.util.find_spec("torch") is None, reason="needs PyTorch")
+def test_a_layer_of_a_real_job_that_works_twice_from_one_step_on_is_named(launch):
+    run = launch(JOB, options={"overhead_budget": 0}, env={"MS_PROFILER_RAISE": "1"})
+    stated = [run.summary[name] for name in ("shift", "work_change")]
+    changed = [
+        (change["step"], module)
+        for change in stated
+        if change is not None
+        for module in change["modules"]
+        if "operators_after" in module
+    ]
+    ((step, module),) = changed
+    assert step == 80 and module["module"] == "Sequential.7.linear"
+    assert module["operators_after"] > 1.5 * module["operators_before"]
