@@ -282,12 +282,16 @@ static PyObject *wrapper_get(PyObject *object, PyObject *instance, PyObject *typ
   return PyObject_CallFunctionObjArgs(method_type, object, instance, NULL);
 }
 
-/* Take attributes that the wrapper lacks, such as the code or the defaults, from the wrapped function. */
+/* Take attributes that the wrapper lacks, such as the code or the defaults, from the wrapped function. A method of a
+ * type in C has no `__module__`, but the type of the wrapper has one. */
 static PyObject *wrapper_getattr(PyObject *object, PyObject *name) {
-  PyObject *value = PyObject_GenericGetAttr(object, name);
-  if (value != NULL || !PyErr_ExceptionMatches(PyExc_AttributeError)) return value;
+  const wrapper *self = (wrapper *)object;
+  bool of_type = PyUnicode_CompareWithASCIIString(name, "__module__") == 0 &&
+                 (self->attributes == NULL || PyDict_GetItemString(self->attributes, "__module__") == NULL);
+  PyObject *value = of_type ? NULL : PyObject_GenericGetAttr(object, name);
+  if (value != NULL || (!of_type && !PyErr_ExceptionMatches(PyExc_AttributeError))) return value;
   PyErr_Clear();
-  return PyObject_GetAttr(((wrapper *)object)->function, name);
+  return PyObject_GetAttr(self->function, name);
 }
 
 static PyObject *wrapper_repr(PyObject *object) { return PyObject_Repr(((wrapper *)object)->function); }
@@ -302,10 +306,12 @@ static PyObject *wrapper_compare(PyObject *object, PyObject *other, int how) {
   return PyObject_RichCompare(own, its, how);
 }
 
-/* Pickle and copy the wrapper by its name, as Python does with functions. */
-static PyObject *wrapper_reduce(PyObject *object, PyObject *unused) {
-  (void)unused;
-  return PyObject_GetAttrString(object, "__qualname__");
+/* Pickle and copy the wrapper by its name, as Python does with functions. Other callables, such as the methods of a
+ * type in C, say themselves how they are pickled. */
+static PyObject *wrapper_reduce(PyObject *object, PyObject *protocol) {
+  PyObject *function = ((wrapper *)object)->function;
+  if (PyObject_HasAttrString(function, "__code__")) return PyObject_GetAttrString(object, "__qualname__");
+  return PyObject_CallMethod(function, "__reduce_ex__", "O", protocol);
 }
 
 /* Return the class of the wrapped function, because `inspect.isfunction`, Dynamo and MindSpore's parser need it. */
@@ -315,8 +321,7 @@ static PyObject *wrapper_class(PyObject *object, void *unused) {
 }
 
 static PyMethodDef methods[] = {
-    {"__reduce__", wrapper_reduce, METH_NOARGS, "Return the qualified name."},
-    {"__reduce_ex__", wrapper_reduce, METH_O, "Return the qualified name."},
+    {"__reduce_ex__", wrapper_reduce, METH_O, "Return what pickles the wrapped function."},
     {NULL, NULL, 0, NULL},
 };
 static PyMemberDef members[] = {

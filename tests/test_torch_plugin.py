@@ -98,8 +98,9 @@ _FitLoop().run(step, evaluate)
 def test_hooks_in_the_middle_of_a_script(job, tmp_path):
     run = job(PROGRAMS / "torch_late.py", "own", profile=False, env={"MS_PROFILER_RAISE": "1"})
     assert run.code == 0, run.err
-    read, found_ours, losses, undone, left = run.out.splitlines()
+    read, pickled, found_ours, losses, undone, left = run.out.splitlines()
     assert (read, found_ours) == ("True 1 1 [1.0, 1.0]", "True")
+    assert pickled == f"{[True] * 6} False"
     # each of the two networks is one graph
     assert losses.endswith('{"calls_captured": 4, "unique_graphs": 2}, 0]')
     assert (undone, left) == ("{'__call__': True, '_wrapped_call_impl': True} False", "0")

@@ -77,6 +77,14 @@ def test_it_is_pickled_and_copied_by_its_name(wrap, monkeypatch):
     assert copy.deepcopy([function])[0] is function and copy.copy(function) is function
 
 
+def test_a_method_of_a_type_in_c_is_pickled_and_copied_as_without_a_wrapper():
+    replaced = NativeRecorder().wrap(str.upper, failed=[].append, forked=[])
+    assert not hasattr(replaced, "__module__") and replaced.__qualname__ == "str.upper"
+    for protocol in range(pickle.HIGHEST_PROTOCOL + 1):
+        assert pickle.dumps(replaced, protocol) == pickle.dumps(str.upper, protocol)
+    assert copy.copy(replaced) == copy.deepcopy(replaced) == str.upper
+
+
 def test_methods_are_bound(wrap, monkeypatch):
     class Kind:
         def method(self, value):

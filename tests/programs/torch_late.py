@@ -1,6 +1,7 @@
 """Start the profiler after everything is imported, made and compiled. usage: torch_late.py PATH"""
 
 import json
+import pickle
 import sys
 
 import ms_profiler
@@ -36,6 +37,8 @@ losses.append(second(torch.ones(2, 4)).sum().item())
 for tensor in (torch.ones(3), torch.ones(3, device="meta")):
     tensor.to("meta").to(torch.float64)
 print(bool(torch.ones(1)), int(torch.ones(1)), [0, 1][torch.ones(1, dtype=torch.int64)], torch.ones(2).tolist())
+methods = [getattr(torch.Tensor, name) for name in ("item", "tolist", "__bool__", "to", "cpu", "cuda")]
+print([pickle.loads(pickle.dumps(method)) == method for method in methods], hasattr(torch.Tensor.to, "__module__"))
 print(torch.distributed.all_reduce in functional.traceable_collective_remaps)
 profiler.stop()
 print(json.dumps([*losses, dict(counters["stats"]), sum(counters["graph_break"].values())]))

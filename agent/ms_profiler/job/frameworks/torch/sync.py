@@ -72,8 +72,12 @@ def targets(host: "Host") -> list[Target]:
         return base.recorded(host, name, Category.SYNC, base.WAITS)
 
     copy = copies(host)
-    return [
+    methods = [
         *(Target(TENSOR, f"Tensor.{name}", closure=waits(f"Tensor.{name}")) for name in READS),
         *(Target(TENSOR, f"Tensor.{name}", closure=copy) for name in COPIES),
+    ]
+    return [
+        # these methods are written in C, and a function in Python that replaces one of them cannot be pickled
+        *(methods if host.recorder.kind == "native" else ()),
         *(Target(module, path, closure=waits(name), copies=everywhere) for module, path, name, everywhere in WAITS),
     ]
