@@ -16,6 +16,8 @@ _FAR: Final = 1.5
 #: These parts are not named: the steps themselves, and what every run has.
 _MUCH: Final = 0.2
 _USUAL: Final = ("steps", "import", "set-up", "profiling")
+#: recomputation is named if it takes at least this share of the steps' time
+_AGAIN: Final = 0.05
 
 
 def end(process: dict[str, Any]) -> str:
@@ -52,6 +54,21 @@ def uncompiled(summary: dict[str, Any]) -> list[str]:
     if without:
         lines.append(f"torch.compile made no graph of {without}: own operators run uncompiled")
     return lines
+
+
+def again(summary: dict[str, Any]) -> list[str]:
+    """Return a line about what backward passes recompute, if that takes much of the steps' time on a CPU."""
+    found = summary.get("recomputation")
+    if not found or found["share"] < _AGAIN or summary.get("device"):
+        return []
+    names = wording.some(found["modules"], len(found["modules"]))
+    took = f"{found['share'] * 100:.0f} % of the step, {milliseconds(found['per_step_ms'])},"
+    return [f"In the backward pass, {took} recomputes the forward pass of {names}"]
+
+
+def head(summary: dict[str, Any]) -> list[str]:
+    """Return the lines between the step times of a summary and its tables."""
+    return [*outside(summary), *uncompiled(summary), *again(summary)]
 
 
 def typical(summary: dict[str, Any]) -> str:

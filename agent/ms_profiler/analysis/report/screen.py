@@ -106,7 +106,7 @@ def _head(summary: dict[str, Any], width: int) -> list[Text]:
         lines += _wrapped(f"Memory of tensors: {'; '.join(texts)}", width)
     for text in terminal.utilization(summary.get("utilization")):
         lines += _wrapped(text, width)
-    for line in (*changes.lines(summary), *remarks.outside(summary), *remarks.uncompiled(summary)):
+    for line in (*changes.lines(summary), *remarks.head(summary)):
         lines += _wrapped(line, width)
     lost = [text for key, text in _LOST.items() if summary["completeness"].get(key)]
     return lines + (_wrapped(f"Not complete: {', '.join(lost)}", width, "bold red") if lost else [])

@@ -73,7 +73,7 @@ def _print(summary: dict[str, Any], directory: str, out: Console, top: int | Non
         run_line(summary),
         Text(steps_line.line(summary)),
         *map(Text, changes.lines(summary)),
-        *map(Text, (*remarks.outside(summary), *remarks.uncompiled(summary))),
+        *map(Text, remarks.head(summary)),
     ):
         widths.lines(head, out)
     foreign = summary.get("derived") is not None

@@ -3,7 +3,7 @@
 from dataclasses import asdict
 from typing import Any
 
-from ms_profiler.analysis.metrics import critical_path, strain
+from ms_profiler.analysis.metrics import critical_path, recomputed, strain
 from ms_profiler.analysis.metrics.measures import Measures
 from ms_profiler.analysis.metrics.steps import milliseconds
 
@@ -41,6 +41,7 @@ def summary(measures: Measures) -> dict[str, Any]:
         "bounds": _bounds(measures),
         "critical_path": _critical_path(measures),
         "synchronisation": _synchronisation(measures),
+        "recomputation": recomputed.summary(measures.steady, measures.steps, measures.spans, measures.recording.names),
         "memory_growth": None if found.growth is None else asdict(found.growth),
         "pauses": None
         if found.pauses is None

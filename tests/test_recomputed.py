@@ -1,0 +1,58 @@
+"""The time in which a backward pass recomputes a forward pass is stated, with what is recomputed."""
+
+import importlib.util
+import json
+
+import pytest
+from ms_profiler.analysis.report import remarks
+
+pytestmark = pytest.mark.skipif(importlib.util.find_spec("torch") is None, reason="needs PyTorch")
+
+#: The block knows by its own clock how long it takes while it runs again.
+JOB = """
+import json, sys, time
+import torch
+from torch.utils.checkpoint import checkpoint
+again, clock = [], []
+class Block(torch.nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.linear = torch.nn.Linear(4, 4)
+    def forward(self, value):
+        start = time.perf_counter()
+        while time.perf_counter() - start < 0.004:
+            pass
+        try:
+            return self.linear(value)
+        finally:  # PyTorch stops the second run by an exception, once it has what it needs
+            if clock:
+                again.append(time.perf_counter() - start)
+block = Block()
+optimizer = torch.optim.SGD(block.parameters(), lr=0.01)
+for _ in range(20):
+    value = torch.ones(2, 4)
+    loss = checkpoint(block, value, use_reentrant=False) if sys.argv[1:] else block(value)
+    loss = loss.sum()
+    clock.append(1)
+    loss.backward()
+    clock.clear()
+    optimizer.step()
+    optimizer.zero_grad()
+print(json.dumps(again[1:]))
+"""
+
+
+def test_the_time_of_recomputations_is_that_of_the_jobs_own_clock(launch):
+    run = launch(JOB, "again", options={"overhead_budget": 0})
+    own = json.loads(run.out)
+    found = run.summary["recomputation"]
+    assert len(own) == 19 and found["modules"] == ["Block"]
+    assert found["per_step_ms"] == pytest.approx(sum(own) / len(own) * 1e3, rel=0.15)
+    assert 0.2 < found["share"] < 0.6
+    (line,) = remarks.again(run.summary)
+    assert line.startswith("In the backward pass, ") and line.endswith("recomputes the forward pass of Block")
+
+
+def test_a_job_that_recomputes_nothing_has_no_line(launch):
+    run = launch(JOB, options={"overhead_budget": 0})
+    assert run.summary["recomputation"] is None and remarks.again(run.summary) == []
