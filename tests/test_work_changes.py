@@ -117,6 +117,16 @@ def test_no_lasting_change_is_reported_if(operators):
     assert work_changes.shift(shifts.alike(steps), steps, found, spans) is None
 
 
+def test_a_long_burst_of_sampled_steps_before_the_change_hides_nothing():
+    numbers = [*bursts(10_000), *range(9_300, 9_400), *range(9_900, 9_908)]
+    steps, found, spans = counted(
+        10_000, sorted({*numbers}), lambda owner, number: 10 if owner == 3 and number >= 9_500 else 5
+    )
+    change = work_changes.shift(shifts.alike(steps), steps, found, spans)
+    assert (change["after_step"], change["step"]) == (9_399, 9_750)
+    assert change["before_ms"] == pytest.approx(1, rel=0.1)
+
+
 def test_few_steps_with_other_numbers_hide_no_change():
     def operators(owner, number):
         return 1 if number % 60 == 8 else 10 if owner == 3 and number >= 600 else 5

@@ -74,9 +74,7 @@ def shift(same: pl.DataFrame, steps: Steps, found: Ownership | None, spans: pl.D
     place = _refined(changed, found, operators, known, searched[place - 1 : place + 1])
     before, after = known[max(place - NEAR, 0) : place], known[place : place + NEAR]
     modules = _modules(changed, _times(found, before, after, varying | set(changed)))
-    # the processor's speed may change after these steps, so only the steps among them tell the length of a step
-    among = pl.col("start_ns").is_between(table["start_ns"][before[0]], table["start_ns"][before[-1]])
-    length_ms = milliseconds(_middle(same.filter(among)["duration_ns"].to_list()))
+    length_ms = milliseconds(_length(same, table["start_ns"][before[0]], table["start_ns"][before[-1]]))
     gain_ms = sum(each["after_ms"] - each["before_ms"] for each in modules)
     if not length_ms or abs(gain_ms) < LEAST * length_ms:
         return None
@@ -88,6 +86,17 @@ def shift(same: pl.DataFrame, steps: Steps, found: Ownership | None, spans: pl.D
         "statistic": "median before, and the same with what the modules add or save",
         "modules": modules,
     }
+
+
+def _length(same: pl.DataFrame, first_ns: int, last_ns: int) -> float:
+    """Return the median length of the steps between two times, ns.
+
+    The processor's speed may change later, so later steps do not count. If all steps between the times are sampled, the
+    `NEAR` steps before them count.
+    """
+    earlier = same.filter(pl.col("start_ns") <= last_ns)
+    among = earlier.filter(pl.col("start_ns") >= first_ns)
+    return _middle((earlier.tail(NEAR) if among.is_empty() else among)["duration_ns"].to_list())
 
 
 def _modules(changed: dict[str, _Counted], times: Callable[[str], tuple[float, float]]) -> list[dict[str, Any]]:
