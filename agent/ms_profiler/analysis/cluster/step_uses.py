@@ -15,11 +15,12 @@ USES: Final = pl.Schema({"step": pl.Int64, "waiting_ns": pl.Int64, "checkpoint_n
 #: parts in which a step makes no progress, because the rank waits for its input or for other ranks
 _WAITING: Final = (bounds.DATA, bounds.COMMUNICATION)
 #: names of spans that save the state of training, or begin a save that another thread or process continues
-_SAVES: Final = ("torch.save", "distributed checkpoint: save", "save_checkpoint")
+_SAVES: Final = ("torch.save", "distributed checkpoint: save", "safetensors: write", "save_checkpoint")
 #: span that ends the saving of a file of PyTorch
 _CLOSING: Final = "torch.save, closing"
 _LOADS: Final = (
     "torch.load",
+    "safetensors: load",
     "distributed checkpoint: load",
     "load_checkpoint",
     "load_checkpoint_async",

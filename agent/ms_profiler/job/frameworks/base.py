@@ -37,7 +37,7 @@ class Target:
         closure: a decorator: it takes the original callable and returns the replacement. `recorded` returns one.
         wrapper: without `closure`, a function that is called in place of each call. It adds a frame to the stack. Use
             it only where this frame does no harm.
-        copies: whether to also replace the original in other modules of the framework, which imported it by this name.
+        copies: whether to also replace the original in other modules of its package, which imported it by this name.
         rests: whether the hook may be taken away between bursts (`job/rest.py`), because steps are counted without it.
         group: a name in `run_info.json` that many targets share; empty to use the target's own name.
     """
@@ -100,7 +100,7 @@ class Plugin:
 
     def _apply_all(self, host: "Host", concerns: Iterable[Callable[["Host"], list[Target]]]) -> None:
         copies: dict[str, list[tuple[Any, Any]]] = {}
-        before, first, rests = host.sources.calls, len(self._undo), []
+        before, first, rests, packages = host.sources.calls, len(self._undo), [], set()
         for concern in concerns:
             for target in self._declared(concern, host):
                 try:
@@ -114,9 +114,10 @@ class Plugin:
                         self.state[target.name] = "applied"
                     if target.copies:
                         copies.setdefault(target.path, []).append((original, replacement))
+                        packages.add(target.module.partition(".")[0])
                     rests += [replacement] * target.rests
         if copies:
-            self._replace_copies(copies)
+            self._replace_copies(copies, packages)
         host.sources.rest.add(self._undo[first:], rests)
         self._sources.append((host.sources, [call for call in host.sources.calls if call not in before]))
 
@@ -180,12 +181,11 @@ class Plugin:
         self._undo.append((weakref.ref(owner), attribute, vars(owner).get(attribute, _ABSENT)))
         setattr(owner, attribute, value)
 
-    def _replace_copies(self, copies: dict[str, list[tuple[Any, Any]]]) -> None:
-        """Replace wrapped functions also in the modules that had imported them with `from ... import`."""
+    def _replace_copies(self, copies: dict[str, list[tuple[Any, Any]]], packages: set[str]) -> None:
+        """Replace wrapped functions also in other modules of their packages, which imported them by their names."""
         # compare only values with the name of a wrapped function: 2 ms for MindSpore's thousand modules, not 18 ms
-        prefix = self.framework + "."
         for name, module in list(sys.modules.items()):
-            if module is None or not (name == self.framework or name.startswith(prefix)):
+            if module is None or name.partition(".")[0] not in packages:
                 continue
             names = vars(module)
             for attribute in names.keys() & copies.keys():

@@ -1,9 +1,11 @@
-"""Record how long files are saved and loaded: with `torch.save`, `torch.load`, or as checkpoints of many ranks.
+"""Record how long files are saved and loaded: by `torch.save`, `torch.load`, safetensors, or for many ranks.
 
-ms-profiler replaces only the internal functions that write and read the file, not the public ones. A public function
-issues warnings that name the line of its caller. If it were replaced, its caller would be code of ms-profiler.
+ms-profiler replaces only the internal functions of PyTorch that write and read the file, not the public ones. A public
+function issues warnings that name the line of its caller. If it were replaced, its caller would be code of ms-profiler.
+The public functions of safetensors issue no warnings.
 """
 
+import sys
 from typing import TYPE_CHECKING
 
 from ms_profiler.job.frameworks import base
@@ -31,6 +33,14 @@ CLOSING = "_open_zipfile_writer_file.__exit__"
 #: `torch.distributed.checkpoint`. They are wrapped only when the job imports their modules, because few jobs do.
 SAVING = ((SAVER, "_save_state_dict", "distributed checkpoint: save"),)
 LOADING = ((LOADER, "_load_state_dict", "distributed checkpoint: load"),)
+#: module and classes by which `async_save` copies the tensors in the calling thread; old versions have fewer classes
+STAGING, STAGERS = "torch.distributed.checkpoint.staging", ("BlockingAsyncStager", "DefaultStager")
+#: The package safetensors writes all files by one function. Its module for PyTorch imports this function by its name,
+#: usually after ms-profiler has replaced it. The functions of this module also copy tensors from a device.
+WRITER = "safetensors"
+TENSORS = "safetensors.torch"
+WRITING = ((WRITER, "serialize_file", "safetensors: write"),)
+COPYING = ((TENSORS, "save_file", "safetensors: save"), (TENSORS, "load_file", "safetensors: load"))
 
 
 def _targets(host: "Host", functions: tuple[tuple[str, str, str], ...]) -> list[Target]:
@@ -48,9 +58,22 @@ def targets(host: "Host") -> list[Target]:
 
 def saving(host: "Host") -> list[Target]:
     """Return the functions to wrap: those that save checkpoints of many ranks."""
-    return _targets(host, SAVING)
+    known = vars(sys.modules[STAGING]).keys() if STAGING in sys.modules else ()
+    copied = base.recorded(host, "distributed checkpoint: copy", Category.CHECKPOINT)
+    stagers = [Target(STAGING, f"{name}.stage", closure=copied) for name in STAGERS if name in known]
+    return [*_targets(host, SAVING), *stagers]
 
 
 def loading(host: "Host") -> list[Target]:
     """Return the functions to wrap: those that load checkpoints of many ranks."""
     return _targets(host, LOADING)
+
+
+def writing(host: "Host") -> list[Target]:
+    """Return the function to wrap: the one by which safetensors writes a file."""
+    return _targets(host, WRITING)
+
+
+def copying(host: "Host") -> list[Target]:
+    """Return the functions to wrap: those that save and load tensors of PyTorch as files of safetensors."""
+    return _targets(host, COPYING)

@@ -51,6 +51,8 @@ LATER = {
     DISTRIBUTED: communication.targets,
     checkpoint.SAVER: checkpoint.saving,
     checkpoint.LOADER: checkpoint.loading,
+    checkpoint.WRITER: checkpoint.writing,
+    checkpoint.TENSORS: checkpoint.copying,
     closures.FRAMES: compilation.targets,
     compilation.CALLBACKS: compilation.callbacks,
     optimizers.STATES: optimizers.preparing,
