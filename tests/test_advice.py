@@ -122,6 +122,11 @@ LINK = Slow("AllReduce", "slow", 1e8, 1e9, "fast", 40 * MS, 3)
             "communication-bound",
             "60.0 %",
         ),
+        (
+            {"optimizing": Optimizing(0.8, 0.5, 300, "learning rate", longest=0.7)},
+            "optimizer-bound",
+            "; the scheduler of learning rates takes 70.0 % of the steady steps",
+        ),
         ({"growth": Growth(1 << 20, 80 << 20, 200 << 20, 3, 9)}, "memory-growth", "1.0 MiB more after each step"),
         (
             {"pauses": Pauses(4, 20 * MS, 9 * MS, 0.2, 4), "parts": parts(**{"garbage collection": 0.2})},

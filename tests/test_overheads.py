@@ -60,6 +60,7 @@ def test_sleep_in_an_optimizer_is_not_its_work_and_launching_agrees_with_the_par
         category=pl.Series([Category.OPTIMIZER, Category.FORWARD, Category.OPTIMIZER], dtype=pl.UInt8)
     )
     names = pl.Series(["LBFGS.step", "forward", "zero_grad"])
-    found = overheads.with_caller(found, spans, names)
+    found = overheads.with_caller(found, spans, names, during)
+    assert found.longest == 1.0
     assert (found.share, found.name, found.closure) == (pytest.approx(0.3), "LBFGS", True)
-    assert not overheads.with_caller(found, spans.filter(pl.col("name") != 1), names).closure
+    assert not overheads.with_caller(found, spans.filter(pl.col("name") != 1), names, during).closure

@@ -106,3 +106,14 @@ def test_a_part_outside_of_the_steps_that_is_longer_than_they_are_is_named(summa
     parts = [("import", 0.3), ("steps", 0.1), ("evaluation", 0.45), ("between steps", 0.15)]
     rollout["whole_run"][0]["parts"] = [{"part": part, "share": share} for part, share in parts]
     assert "Outside of the steps: evaluation 45 % of the run; the steps 10 %" in shown(rollout)
+
+
+def test_a_part_is_named_that_takes_much_of_the_training_but_little_of_the_run(summary):
+    trained = copy.deepcopy(summary)
+    parts = [("import", 0.5, 0.0), ("set-up", 0.3, 0.0), ("steps", 0.12, 0.66), ("evaluation", 0.06, 0.32)]
+    trained["whole_run"][0]["parts"] = [
+        {"part": part, "share": share, "training_share": training} for part, share, training in parts
+    ]
+    assert "Outside of the steps: evaluation 32 % of the training; the steps 66 %" in shown(trained)
+    trained["whole_run"][0]["parts"][-1]["training_share"] = 0.2
+    assert not any(line.startswith("Outside of the steps") for line in shown(trained))

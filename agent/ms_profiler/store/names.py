@@ -15,6 +15,8 @@ COLLECTION: Final = "garbage collection, generation"
 #: prefix of the name of a span of a method of the script's callback, which a loop of the framework calls; the class and
 #: the method follow
 CALLBACK: Final = "callback "
+#: span in which a scheduler of PyTorch computes learning rates
+LEARNING_RATE: Final = "learning rate"
 #: span of a wait for a queued collective
 COMMUNICATION_WAIT: Final = "wait for communication"
 #: prefix of the name of a span in which a rank waits for a queued message; `Send@GROUP` or `Receive@GROUP` follows

@@ -84,7 +84,7 @@ class Diagnosis:
         packets: figures of small exchanges; None if unknown.
         links: the slow links between ranks.
         waits: the time that the stepping thread waited for each data operation in the same steps, from `dataset.waits`.
-        modules: part of a step -> the module or callback that takes most of its time, from `module_waits.within`.
+        modules: part of a step -> the owner of most of its time, from `module_waits.within`.
         copied: the copies that a device ran while nothing else ran on it, in the same steps; None without any.
         strains: the causes of slow steps that lie in the machine.
         whole: whether the whole run counts as one step, which then includes imports and set-up.
@@ -204,6 +204,7 @@ def diagnose(
             else overheads.optimizing(moments, inner, during),
             own_spans,
             recording.names,
+            during,
         ),
         casts=None if inner is None else overheads.casts(own, recording.names, during),
         late=overheads.late(calls, rows)

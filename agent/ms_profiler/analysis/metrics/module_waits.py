@@ -1,4 +1,7 @@
-"""Find the module or callback whose own code causes most of the blocked time or of the time of other host code."""
+"""Find whose own code causes most of the blocked time, or of the time of other host code.
+
+It may be the code of a module, of a callback, or of the scheduler of learning rates.
+"""
 
 from typing import Final
 
@@ -8,20 +11,23 @@ from ms_profiler.analysis.metrics import bounds, intervals
 from ms_profiler.analysis.metrics.phases import innermost
 from ms_profiler.analysis.metrics.steps import Steps, stepping
 from ms_profiler.store.format import Category
-from ms_profiler.store.names import CALLBACK
+from ms_profiler.store.names import CALLBACK, LEARNING_RATE
 
-#: parts of a step for which the own code of a module or callback may be the cause
+#: what texts call the owner `LEARNING_RATE`
+SCHEDULER: Final = "the scheduler of learning rates"
+#: parts of a step for which the own code of an owner (a module, a callback or the scheduler) may be the cause
 PARTS: Final = (bounds.BLOCKED, bounds.HOST)
-#: a module or callback is named if its own code, without inner modules, takes more than this share of the part's time
+#: an owner is named if its own code, without inner modules, takes more than this share of the part's time
 MOST: Final = 0.5
-#: a module or callback is named for a part only if the part takes at least this share of the steps
+#: an owner is named for a part only if the part takes at least this share of the steps
 LEAST: Final = 0.05
 
 
 def within(moments: pl.DataFrame, spans: pl.DataFrame, names: pl.Series, steps: Steps) -> dict[str, str]:
-    """Return part of a step -> the module or callback whose own code takes most of the time of this part.
+    """Return part of a step -> the owner whose own code takes most of the time of this part.
 
-    The name of a callback begins with `CALLBACK`.
+    The owner is a module, a callback, whose name begins with `CALLBACK`, or the scheduler, whose name is
+    `LEARNING_RATE`.
 
     The result covers only those of `PARTS` that take at least the share `LEAST` of the steps.
 
@@ -38,7 +44,9 @@ def within(moments: pl.DataFrame, spans: pl.DataFrame, names: pl.Series, steps: 
     if large.is_empty():
         return {}
     own = _own(spans, steps)
-    own = own.filter((pl.col("category") == int(Category.MODULE)) | pl.col("name").is_in(_callbacks(names)))
+    rates = (names == LEARNING_RATE).arg_true().implode()
+    others = pl.col("name").is_in(_callbacks(names)) | pl.col("name").is_in(rates)
+    own = own.filter((pl.col("category") == int(Category.MODULE)) | others)
     if own.is_empty():
         return {}
     inner = innermost(own, "name").with_columns(label=pl.col("name").cast(pl.Int64))
@@ -51,6 +59,11 @@ def within(moments: pl.DataFrame, spans: pl.DataFrame, names: pl.Series, steps: 
     most = sums.filter(pl.col("module") > 0, pl.col("length") > MOST * pl.col("whole"))
     kinds = {code: part for part, code in parts.items()}
     return {kinds[part]: names[module] for part, module in most.select("part", "module").iter_rows()}
+
+
+def code(owner: str) -> str:
+    """Return words for the own code of an owner."""
+    return SCHEDULER if owner == LEARNING_RATE else f"the own code of {owner}"
 
 
 def callbacks(spans: pl.DataFrame, names: pl.Series, steps: Steps) -> pl.DataFrame:

@@ -48,8 +48,10 @@ class Optimizing:
             or was asleep or blocked, is left out.
         launching: the share of the steps' time in which the optimizer's operators are launched and nothing computes.
         per_step: number of the optimizer's operators or kernels per step; None if unknown.
-        name: the class of the optimizer that takes most of the time; empty if unknown.
+        name: the class of the optimizer that takes most of the time, or `LEARNING_RATE` if the scheduler of learning
+            rates does; empty if unknown.
         closure: whether the optimizer calls a closure of the script, which runs forward or backward passes.
+        longest: the share of the steps' time that the calls of `name` take, also while the thread waits.
     """
 
     share: float
@@ -57,6 +59,7 @@ class Optimizing:
     per_step: float | None
     name: str = ""
     closure: bool = False
+    longest: float = 0.0
 
 
 @dataclass(frozen=True)
@@ -113,23 +116,25 @@ def optimizing(moments: pl.DataFrame, ran: pl.DataFrame | None, during: pl.DataF
     return Optimizing(intervals.total_ns(worked) / whole, intervals.total_ns(launching) / whole, count)
 
 
-def with_caller(found: Optimizing, spans: pl.DataFrame, names: pl.Series) -> Optimizing:
+def with_caller(found: Optimizing, spans: pl.DataFrame, names: pl.Series, during: pl.DataFrame) -> Optimizing:
     """Return the cost of the optimizer, with the class of the optimizer, and whether it calls a closure.
 
     Args:
         found: the cost of the optimizer, from `optimizing` or `optimizing_beside`.
         spans: the spans of the stepping thread in the examined steps, with the columns of `tables.SPANS`.
         names: the names of the recording.
+        during: the examined steps.
     """
     own = spans.filter(pl.col("category") == int(Category.OPTIMIZER))
     if own.is_empty():
         return found
     times = own.group_by("name").agg((pl.col("end_ns") - pl.col("start_ns")).sum().alias("took"))
-    longest = times.sort("took", "name", descending=[True, False])["name"][0]
+    longest, took = times.sort("took", "name", descending=[True, False]).row(0)
     passes = spans.filter(pl.col("category").is_in([int(Category.FORWARD), int(Category.BACKWARD)]))
     inside = intervals.locate(passes["start_ns"], intervals.union(own.filter(pl.col("name") == longest)))
     kind = owners.optimizer_names(own.filter(pl.col("name") == longest), names)["kind"][0]
-    return replace(found, name=kind, closure=bool(inside.is_not_null().any()))
+    share = took / max(intervals.total_ns(during), 1)
+    return replace(found, name=kind, closure=bool(inside.is_not_null().any()), longest=share)
 
 
 def optimizing_beside(moments: pl.DataFrame, kernels: pl.DataFrame, during: pl.DataFrame) -> Optimizing:

@@ -11,6 +11,7 @@ from ms_profiler.analysis.metrics import (
     intervals,
     kernels,
     module_tree,
+    module_waits,
     owners,
 )
 from ms_profiler.analysis.metrics.scopes import Part
@@ -19,6 +20,7 @@ from ms_profiler.analysis.model import tables
 from ms_profiler.analysis.readers import tapes
 from ms_profiler.analysis.streams.kernel_stream import Stream
 from ms_profiler.store.format import Category
+from ms_profiler.store.names import LEARNING_RATE
 
 #: the text about a module names an operator if it takes at least this share of the module's time
 NAMED: Final = 0.2
@@ -165,6 +167,7 @@ def heaviest(
     inside = _in_kernels(stream, module) if found.basis == "kernels" else _in_steps(found, spans, names, used, module)
     unit = "kernel time" if found.basis == "kernels" else "step" if found.steps > 1 else "time"
     around = bool(found.tree["module"].str.starts_with(f"{module}.").any())
+    module = module_waits.SCHEDULER if module == LEARNING_RATE else module
     return f"{module}{' itself' if around else ''} takes {share * 100:.0f} % of the {unit}{_mostly(inside)}"
 
 

@@ -82,6 +82,20 @@ def sums(cut: pl.DataFrame) -> pl.DataFrame:
     )
 
 
+def training(cut: pl.DataFrame) -> pl.DataFrame:
+    """Return the time of each part in the training: `process`, `part`, `total_ns`.
+
+    The training of a process lasts from the begin of its first step, evaluation or rollout to the end of its last one.
+
+    Args:
+        cut: the run's time cut into parts and phases, from `stretches`.
+    """
+    acts = cut.filter(pl.col("part").is_in([STEPS, *LOOPS]))
+    lasts = acts.group_by("process").agg(begin=pl.col("start_ns").min(), end=pl.col("end_ns").max())
+    inside = cut.join(lasts, on="process").filter(pl.col("start_ns") >= pl.col("begin"), pl.col("end_ns") <= pl.col("end"))
+    return inside.group_by("process", "part").agg(total_ns=(pl.col("end_ns") - pl.col("start_ns")).sum())
+
+
 def _of_process(recording: tables.Recording, steps: Steps, run: tuple[int, int] | None) -> pl.DataFrame:
     """Cut the time of one process into parts and phases, in the form of `stretches`.
 

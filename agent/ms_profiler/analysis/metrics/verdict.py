@@ -5,12 +5,12 @@ from dataclasses import dataclass
 
 import polars as pl
 
-from ms_profiler.analysis.metrics import bounds, critical_path, intervals, wording
+from ms_profiler.analysis.metrics import bounds, critical_path, intervals, module_waits, wording
 from ms_profiler.analysis.metrics.kernels import shortened
 from ms_profiler.analysis.metrics.phases import COMPUTING, NAMES, OTHER
 from ms_profiler.analysis.model import tables
 from ms_profiler.store.format import Category, StepSource
-from ms_profiler.store.names import CALLBACK
+from ms_profiler.store.names import CALLBACK, LEARNING_RATE
 from ms_profiler.store.run_info import RunInfo
 
 #: compiling is the biggest finding if it takes at least this part of the run
@@ -90,7 +90,7 @@ class Places:
         few: part of the steps -> number of steps with nearly all of its time, and number of all steps; only for parts
             that lie in few steps.
         outside: the share of computing outside of all phases, from the function `outside`.
-        causes: part of the steps -> the module or callback that takes most of its time, from `module_waits.within`.
+        causes: part of the steps -> the owner of most of its time, from `module_waits.within`.
     """
 
     within: Mapping[str, str]
@@ -168,6 +168,7 @@ def finding(
         place, cause = places.within.get(part, OTHER), places.causes.get(part, "")
         where = f", most of it in {place}" if place not in (OTHER, part) else ""
         where = f", most of it in {cause}" if cause.startswith(CALLBACK) else where
+        where = f", most of it in {module_waits.SCHEDULER}" if cause == LEARNING_RATE else where
         if part in places.few and not whole:
             unit, where = "steps' time", f"{where}{in_few(places.few, part)}"
         return Finding(part, share, f"{_percent(share)} of the {unit} {texts[part]}{where}.")

@@ -12,8 +12,10 @@ _BY_NAME: Final = ("cupti", "kineto")
 SHOWN: Final = 5
 #: the mean step time is shown beside the median if mean / median or median / mean is at least this
 _FAR: Final = 1.5
-#: A part of the run outside of the steps is named if it takes at least this share of the run, and as long as the steps.
-#: These parts are not named: the steps themselves, and what every run has.
+#: A part outside of the steps is named if it takes at least `_MUCH_TRAINING` of the training. Otherwise, it is named if
+#: it takes at least `_MUCH` of the run, and as long as the steps. These parts are not named: the steps themselves, and
+#: what every run has.
+_MUCH_TRAINING: Final = 0.25
 _MUCH: Final = 0.2
 _USUAL: Final = ("steps", "import", "set-up", "profiling")
 #: recomputation is named if it takes at least this share of the steps' time
@@ -32,14 +34,15 @@ def listed(summary: dict[str, Any]) -> str:
 
 
 def outside(summary: dict[str, Any]) -> list[str]:
-    """Return a line about the largest part of the run outside of the steps, if it takes longer than the steps."""
+    """Return a line about the largest part outside of the steps, if it takes much of the training or of the run."""
     for process in summary.get("whole_run") or ():
-        parts = {part["part"]: part["share"] for part in process["parts"]}
-        steps = parts.get("steps", 0.0)
-        name = max((part for part in parts if part not in _USUAL), key=parts.__getitem__, default="")
-        if steps and name and parts[name] >= max(_MUCH, steps):
-            shares = f"{name} {parts[name] * 100:.0f} % of the run; the steps {steps * 100:.0f} %"
-            return [f"Outside of the steps: {shares}"]
+        for key, of, least in (("training_share", "training", _MUCH_TRAINING), ("share", "run", _MUCH)):
+            parts = {part["part"]: part.get(key, 0.0) for part in process["parts"]}
+            steps = parts.get("steps", 0.0)
+            name = max((part for part in parts if part not in _USUAL), key=parts.__getitem__, default="")
+            if steps and name and parts[name] >= max(least, steps if of == "run" else 0.0):
+                shares = f"{name} {parts[name] * 100:.0f} % of the {of}; the steps {steps * 100:.0f} %"
+                return [f"Outside of the steps: {shares}"]
     return []
 
 

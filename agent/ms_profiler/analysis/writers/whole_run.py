@@ -23,12 +23,13 @@ def summary(measures: Measures) -> list[dict[str, Any]] | None:
     """
     if measures.recording.foreign:
         return None
-    sums = stretches.sums(measures.stretches)
-    return [_process(measures, used, sums) for used in steps.every(measures.recording)]
+    sums, training = stretches.sums(measures.stretches), stretches.training(measures.stretches)
+    return [_process(measures, used, sums, training) for used in steps.every(measures.recording)]
 
 
-def _process(measures: Measures, used: steps.Steps, sums: pl.DataFrame) -> dict[str, Any]:
+def _process(measures: Measures, used: steps.Steps, sums: pl.DataFrame, training: pl.DataFrame) -> dict[str, Any]:
     own = sums.filter(pl.col("process") == used.process)
+    trained = dict(training.filter(pl.col("process") == used.process).select("part", "total_ns").iter_rows())
     total = int(own["total_ns"].sum())
     parts: dict[str, dict[str, int]] = {}
     for part, phase, duration in own.select("part", "phase", "total_ns").iter_rows():
@@ -47,6 +48,7 @@ def _process(measures: Measures, used: steps.Steps, sums: pl.DataFrame) -> dict[
                 "part": part,
                 "total_ns": sum(phases.values()),
                 "share": round(sum(phases.values()) / max(total, 1), 6),
+                "training_share": round(trained.get(part, 0) / max(sum(trained.values()), 1), 6),
                 **_content(measures, used, part, phases),
             }
             for part, phases in parts.items()

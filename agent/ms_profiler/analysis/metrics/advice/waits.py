@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 from typing import Final
 
-from ms_profiler.analysis.metrics import bounds, critical_path, verdict
+from ms_profiler.analysis.metrics import bounds, critical_path, module_waits, verdict
 from ms_profiler.analysis.metrics.advice.base import (
     SOME,
     Advice,
@@ -82,7 +82,7 @@ def blocked(found: Diagnosis, facts: Facts) -> Iterator[Advice]:
     module = found.modules.get(bounds.BLOCKED, "")
     place = f"most of it {'outside of all phases' if where == OTHER else f'in {where}'}"
     if module:
-        place = f"most of it in the own code of {module}"
+        place = f"most of it in {module_waits.code(module)}"
     aside = sum(found.shares[part] for part in (bounds.HOST, bounds.RUNNABLE, bounds.UNKNOWN))
     # `facts.functions` describes the blocked part and the parts of `aside` together. So the advice quotes it only if
     # the blocked part is at least as long as those parts

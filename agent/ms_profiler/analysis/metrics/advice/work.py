@@ -5,10 +5,11 @@ from typing import Final
 
 import polars as pl
 
-from ms_profiler.analysis.metrics import bounds, critical_path
+from ms_profiler.analysis.metrics import bounds, critical_path, module_waits
 from ms_profiler.analysis.metrics.advice.base import WORTH, Advice, Facts, length, percent, samples, worst_step, worth
 from ms_profiler.analysis.metrics.diagnosis import Diagnosis
 from ms_profiler.analysis.metrics.reads import READ
+from ms_profiler.store.names import LEARNING_RATE
 
 #: action of the advice if the host's own code takes long and it is unknown which functions run
 LOOK: Final = (
@@ -131,7 +132,8 @@ def optimizer(found: Diagnosis, facts: Facts) -> Iterator[Advice]:
     own = found.optimizing
     if not _optimizes(found):
         return
-    many = own.per_step is not None and own.per_step >= MANY and own.launching >= UNFUSED * own.share
+    rates = own.name == LEARNING_RATE
+    many = own.per_step is not None and own.per_step >= MANY and own.launching >= UNFUSED * own.share and not rates
     count = "" if own.per_step is None else f", {own.per_step:,.0f} {_what(found)} a step"
     closure = " and its closure, without forward and backward passes," if own.closure else ""
     yield Advice(
@@ -139,8 +141,11 @@ def optimizer(found: Diagnosis, facts: Facts) -> Iterator[Advice]:
         "optimizer",
         own.share,
         f"the work of the optimizer{closure} takes {percent(own.share)} of the steady steps{count}"
-        + (f"; launching them takes {percent(own.launching)} of the steady steps" if many else ""),
-        _fused(own.name, facts)
+        + (f"; launching them takes {percent(own.launching)} of the steady steps" if many else "")
+        + (f"; {module_waits.SCHEDULER} takes {percent(own.longest)} of the steady steps" if rates else ""),
+        "Make the function that computes learning rates faster, or compute the rates before the loop."
+        if rates
+        else _fused(own.name, facts)
         if many
         else "The optimizer touches every parameter in each step: use it once for several batches (accumulate "
         "gradients), make batches larger, or use a fused optimizer or an optimizer with less state.",
@@ -182,7 +187,7 @@ def casts(found: Diagnosis, facts: Facts) -> Iterator[Advice]:
 
 def _module(found: Diagnosis) -> str:
     module = found.modules.get(bounds.HOST, "")
-    return f", most of it in the own code of {module}" if module else ""
+    return f", most of it in {module_waits.code(module)}" if module else ""
 
 
 def _functions(facts: Facts) -> str:

@@ -22,6 +22,7 @@ from ms_profiler.job.frameworks import base, trees
 from ms_profiler.job.frameworks.base import RAISED, Inside, Target
 from ms_profiler.job.frameworks.torch import closures
 from ms_profiler.store.format import Category, StepSource
+from ms_profiler.store.names import LEARNING_RATE
 
 if TYPE_CHECKING:
     from ms_profiler.job.host import Host
@@ -235,7 +236,7 @@ class Rates:
 
     def __init__(self, host: "Host") -> None:
         self._recorder = host.recorder
-        self._label = host.recorder.intern("learning rate")
+        self._label = host.recorder.intern(LEARNING_RATE)
         #: id of a context manager in which a scheduler computes -> token of its span
         self._tokens: dict[int, int] = {}
         self.begins = base.around(host, "recording a learning rate", self._begin)
@@ -307,7 +308,7 @@ def targets(host: "Host") -> list[Target]:
         recorded(OPTIMIZER, "Optimizer.zero_grad", "zero_grad", rests=True),
         Target(SCHEDULERS, "_enable_get_lr_call.__enter__", closure=rates.begins),
         Target(SCHEDULERS, "_enable_get_lr_call.__exit__", closure=rates.ends),
-        recorded(SCHEDULERS, "ReduceLROnPlateau._reduce_lr", "learning rate"),
+        recorded(SCHEDULERS, "ReduceLROnPlateau._reduce_lr", LEARNING_RATE),
         recorded(SCALER, "GradScaler.unscale_", "GradScaler.unscale_"),
         recorded(SCALER, "GradScaler.update", "GradScaler.update"),
         Target(SCALER, "GradScaler._maybe_opt_step", closure=optimizers.scaled),
