@@ -1,5 +1,6 @@
 """The advice names the main cause first, with its numbers, and names no cause without evidence."""
 
+from dataclasses import replace
 from inspect import signature
 
 import polars as pl
@@ -15,6 +16,7 @@ from ms_profiler.analysis.metrics.packets import Packets
 from ms_profiler.analysis.metrics.pauses import Pauses
 from ms_profiler.analysis.metrics.reads import READ
 from ms_profiler.analysis.metrics.scheduling import Crowd
+from ms_profiler.analysis.metrics.strain import BUSY, Strain
 
 MS = 1_000_000
 STEPS = 10
@@ -258,6 +260,18 @@ def test_on_a_busy_machine_single_steps_are_no_cause():
     assert [item.cause for item in advice_on(parts=table)] == ["input-bound"]
     assert advice_on(parts=table, crowd=Crowd(0.1, 0.2, 0.2)) == []
     assert advice_on(parts=parts(data=0.5), crowd=Crowd(0.1, 0.2, 0.2))[0].cause == "input-bound"
+
+
+@pytest.mark.parametrize(
+    ("waits", "sleep", "causes"),
+    [(0.44, 0.31, ["host-waits", "busy-machine"]), (0.75, 0.12, ["busy-machine", "host-waits"])],
+)
+def test_advice_about_the_job_is_first_on_a_busy_machine_if_its_share_of_the_rest_is_larger(waits, sleep, causes):
+    busy = Strain(BUSY, waits, (), 1.0, waits, 0.25, 1.68, 0.0, 2.0, 0.0, None, 0.0, 0.0, 0.0)
+    advice = advice_on(parts=parts(blocked=sleep, runnable=0.4), strains=[busy])
+    assert [item.cause for item in advice] == causes
+    of_few = replace(busy, steps=(3,), share=0.5)
+    assert advice_on(parts=parts(blocked=sleep, runnable=0.4), strains=[of_few])[0].cause == "busy-machine"
 
 
 def test_a_sleep_in_some_steps_is_a_cause_on_a_busy_machine_and_its_callback_is_named():

@@ -163,6 +163,31 @@ def found(parts, table, source=StepSource.SCRIPT, steps=20, compile_ns=0, before
             {"compile_ns": SECOND // 2, "run_ns": SECOND, "source": StepSource.WHOLE_RUN},
             "Compiling took 500 ms of the run of 1.0 s.",
         ),
+        # on a busy machine, waits for a processor are everywhere, and the place of most of the time is known
+        (
+            {"runnable": 0.42, "computing": 0.36, "host": 0.08},
+            shares(backward=0.2, forward=0.25, other=0.55),
+            {},
+            "55 % of the step is outside of the model; 42 % of the step waits for a processor.",
+        ),
+        (
+            {"runnable": 0.4, "blocked": 0.31, "host": 0.18},
+            shares(backward=0.12, other=0.88),
+            {"within": {"blocked": "other"}},
+            "88 % of the step is outside of the model; 31 % of the step is spent asleep or blocked.",
+        ),
+        (
+            {"runnable": 0.4, "blocked": 0.31, "host": 0.18},
+            shares(backward=0.4, other=0.6),
+            {"within": {"blocked": "backward"}},
+            "31 % of the step is spent asleep or blocked, most of it in backward.",
+        ),
+        (
+            {"runnable": 0.45, "computing": 0.35},
+            shares(backward=0.5, other=0.5),
+            {},
+            "45 % of the step waits for a processor.",
+        ),
         ({"data": 0.9}, shares(data=0.9), {"compile_ns": 4 * SECOND}, "90 % of the step waits for data."),
     ],
 )

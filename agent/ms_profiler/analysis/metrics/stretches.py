@@ -92,7 +92,8 @@ def training(cut: pl.DataFrame) -> pl.DataFrame:
     """
     acts = cut.filter(pl.col("part").is_in([STEPS, *LOOPS]))
     lasts = acts.group_by("process").agg(begin=pl.col("start_ns").min(), end=pl.col("end_ns").max())
-    inside = cut.join(lasts, on="process").filter(pl.col("start_ns") >= pl.col("begin"), pl.col("end_ns") <= pl.col("end"))
+    known = cut.join(lasts, on="process")
+    inside = known.filter(pl.col("start_ns") >= pl.col("begin"), pl.col("end_ns") <= pl.col("end"))
     return inside.group_by("process", "part").agg(total_ns=(pl.col("end_ns") - pl.col("start_ns")).sum())
 
 

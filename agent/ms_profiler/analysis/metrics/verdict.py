@@ -171,7 +171,11 @@ def finding(
         where = f", most of it in {module_waits.SCHEDULER}" if cause == LEARNING_RATE else where
         if part in places.few and not whole:
             unit, where = "steps' time", f"{where}{in_few(places.few, part)}"
-        return Finding(part, share, f"{_percent(share)} of the {unit} {texts[part]}{where}.")
+        sentence = f"{_percent(share)} of the {unit} {texts[part]}{where}."
+        if inside and not whole and not cause and _is_outside(part, place, parts, phases):
+            much = phases[OTHER]
+            return Finding(OTHER, much, f"{_percent(much)} of the step is outside of the model; {sentence}")
+        return Finding(part, share, sentence)
     phase = max(inside, key=lambda name: inside[name]) if inside else OTHER
     if phases.get(OTHER, 0.0) > inside.get(phase, 0.0):
         computes = places.within.get(part) == OTHER
@@ -187,6 +191,21 @@ def finding(
         return Finding(phase, queued[phase], f"{sentence}{_leading(kernels)}.")
     leading = _leading(kernels) if phase in COMPUTING else ""
     return Finding(phase, inside[phase], f"{_largest(whole, phase, inside, '')}{leading}.")
+
+
+def _is_outside(part: str, place: str, parts: Mapping[str, float], phases: Mapping[str, float]) -> bool:
+    """Return whether code outside of all phases takes most of the steps, while the job often waits for a processor.
+
+    Such waits occur wherever the job runs. So the place is a better finding than the waits.
+
+    Args:
+        part: the part of the steps that is the finding so far.
+        place: the phase with most of the part's time.
+        parts: part of the steps -> its share.
+        phases: phase -> its share.
+    """
+    crowded = parts.get(bounds.RUNNABLE, 0.0) >= WAIT_SHARE
+    return crowded and phases.get(OTHER, 0.0) > WITHIN_SHARE and (part == bounds.RUNNABLE or place == OTHER)
 
 
 def _largest(whole: bool, phase: str, shares: Mapping[str, float], of: str) -> str:

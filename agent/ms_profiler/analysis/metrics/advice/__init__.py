@@ -4,15 +4,18 @@
 share of the steps' time. Launching operators, and other work of the host, are reported if they take far longer than
 computing, because then the host limits the speed of the steps.
 
-Advice is sorted by its share of the steps' time. A fast memory leak comes first whatever its share, because it ends the
-job.
+Advice is sorted by its share of the steps' time. When the machine is busy, waits for a processor lengthen everything.
+So advice about the job itself is compared with these waits by its share of the remaining time. A fast memory leak comes
+first whatever its share, because it ends the job.
 """
 
 from typing import Final
 
+from ms_profiler.analysis.metrics import bounds
 from ms_profiler.analysis.metrics.advice import habits, machine, waits, work
 from ms_profiler.analysis.metrics.advice.base import Advice as Advice, Facts as Facts
 from ms_profiler.analysis.metrics.diagnosis import Diagnosis
+from ms_profiler.analysis.metrics.strain import BUSY
 
 _CAUSES: Final = (
     *(waits.waits, waits.blocked, waits.copies, waits.crowded, waits.exchanges),
@@ -30,4 +33,9 @@ def ranked(found: Diagnosis, facts: Facts) -> list[Advice]:
         facts: further facts of the run.
     """
     advice = [item for cause in _CAUSES for item in cause(found, facts)]
-    return sorted(advice, key=lambda item: (not item.first, -item.share))
+    waits = max((item.share for item in found.strains if item.cause == BUSY and not item.steps), default=0.0)
+
+    def weight(item: Advice) -> float:
+        return item.share if item.what == bounds.RUNNABLE else item.share / max(1 - waits, item.share)
+
+    return sorted(advice, key=lambda item: (not item.first, -weight(item), -item.share))
