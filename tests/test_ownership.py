@@ -40,6 +40,8 @@ def test_the_heaviest_module_is_named_with_its_main_operator(heavy):
     assert heaviest.startswith("Blocks.blocks.2")
     if summary["finding"]["kind"] in ("forward", "backward"):
         assert f"; {heaviest} takes " in summary["verdict"] and "aten::" in summary["verdict"]
+        share = rows["Blocks.blocks.2"]["share"] * 100
+        assert f"; Blocks.blocks.2 takes {share:.0f} % of the step, each similar module beside" in summary["verdict"]
     assert rows["Blocks.blocks.2.up"]["calls"] == summary["module_tree"]["steps"]
     assert rows["Blocks.blocks.2.up"]["backward_ms"] > 0 and rows["AdamW"]["backward_ms"] == 0
     # autograd's numbers tell the module of each node, except of the nodes that add to the gradients of parameters
@@ -110,6 +112,35 @@ def test_the_sentence_says_mostly_of_what_takes_most(tmp_path, operators, mostly
         thread.step(number, at, at + 11 * MS)
     sentence = measure(reader.read(str(store.write()))).verdict
     assert sentence.endswith(f"; Net takes 91 % of the step{mostly}"), sentence
+
+
+@pytest.mark.parametrize(
+    ("lengths", "named"),
+    [
+        ((2, 2, 6, 2, 3), "; Net.blocks.2 takes 35 % of the step, each similar module beside it at most 18 %."),
+        ((2, 2, 6, 2, 4), None),  # another one takes nearly as long
+        ((2, 6), None),  # of two modules, it is unknown which one is unusual
+        ((6, 6, 60, 6, 6), "; Net.blocks.2 takes 70 % of the step, each similar module beside it at most 7 %."),
+    ],
+)
+def test_a_module_that_takes_far_longer_than_similar_ones_is_named(tmp_path, lengths, named):
+    """A network of blocks of equal structure is followed by a head without inner modules, which takes long."""
+    store = StoreBuilder(tmp_path, framework=TORCH)
+    thread, at = store.process().thread(), 50 * MS
+    for number in range(8):
+        begin = at
+        for block, length in enumerate(lengths):
+            thread.span(f"Net.blocks.{block}", Category.MODULE, at, at + length * MS)
+            thread.span(f"Net.blocks.{block}.up", Category.MODULE, at, at + length * MS // 2)
+            thread.span(f"Net.blocks.{block}.down", Category.MODULE, at + length * MS // 2, at + length * MS)
+            at += length * MS
+        thread.span("Net.blocks.9", Category.MODULE, at, at + MS)
+        thread.span("Net", Category.FORWARD, begin, at + MS)
+        thread.step(number, begin, at + 2 * MS)
+        at += 2 * MS
+    sentence = measure(reader.read(str(store.write()))).verdict
+    assert ("similar module" in sentence) == (named is not None), sentence
+    assert sentence.endswith(named or "."), sentence
 
 
 def slowest(measures):

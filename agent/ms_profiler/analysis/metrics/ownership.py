@@ -24,6 +24,8 @@ from ms_profiler.store.names import LEARNING_RATE
 
 #: the text about a module names an operator if it takes at least this share of the module's time
 NAMED: Final = 0.2
+#: a module that takes longer than similar modules is named if it takes this share of the time more than each of them
+EXCESS: Final = 0.05
 #: the text says that an operator takes most of a module's time if it takes at least this share
 MOSTLY: Final = 0.5
 
@@ -151,6 +153,8 @@ def heaviest(
 ) -> str:
     """Return text about the module with most self time and its largest operator; empty if no module takes much.
 
+    If a module takes far longer than similar modules beside it, the text also names this module.
+
     Args:
         found: the modules of the run with their times, from `ownership`.
         spans: the spans of `operators.self_times`.
@@ -160,15 +164,26 @@ def heaviest(
         least: a module is named only if it takes at least this share of the time; above 1, no module is named.
         optimizes: whether to name an optimizer or the scheduler of learning rates instead of a module.
     """
+    unit = "kernel time" if found.basis == "kernels" else "step" if found.steps > 1 else "time"
+    far = None if optimizes else _far_longer(found, least, unit)
     most = module_tree.heaviest(found.tree, found.whole_ns, optimizes)
     if most is None or most[1] < least:
-        return ""
+        return far or ""
     module, share = most
     inside = _in_kernels(stream, module) if found.basis == "kernels" else _in_steps(found, spans, names, used, module)
-    unit = "kernel time" if found.basis == "kernels" else "step" if found.steps > 1 else "time"
     around = bool(found.tree["module"].str.starts_with(f"{module}.").any())
     module = module_waits.SCHEDULER if module == LEARNING_RATE else module
-    return f"{module}{' itself' if around else ''} takes {share * 100:.0f} % of the {unit}{_mostly(inside)}"
+    text = f"{module}{' itself' if around else ''} takes {share * 100:.0f} % of the {unit}{_mostly(inside)}"
+    return f"{text}; {far}" if far else text
+
+
+def _far_longer(found: Ownership, least: float, unit: str) -> str | None:
+    """Return text about the module that takes far longer than similar modules beside it; None if none takes much."""
+    far = module_tree.outlier(found.tree, found.whole_ns)
+    if far is None or far.share < least or far.share - far.beside < EXCESS:
+        return None
+    much = f"{far.module} takes {far.share * 100:.0f} % of the {unit}"
+    return f"{much}, each similar module beside it at most {max(far.beside * 100, 1):.0f} %"
 
 
 def _mostly(inside: pl.DataFrame) -> str:
