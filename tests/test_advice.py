@@ -348,3 +348,10 @@ def test_a_run_without_steps_gets_no_advice_about_its_imports_and_its_set_up():
     table, launched = parts(blocked=0.3, host=0.6), Launched("operators", 900, 9)
     assert [item.cause for item in advice_on(parts=table, launched=launched)] == ["host-bound", "host-waits"]
     assert advice_on(parts=table, launched=launched, whole=True) == []
+    collected = {"pauses": Pauses(4, 20 * MS, 9 * MS, 0.2, 4), "parts": parts(**{"garbage collection": 0.2})}
+    assert advice_on(**collected, whole=True) == []
+
+
+def test_advice_about_a_run_without_steps_names_no_steps():
+    (found,) = advice_on(parts=parts(data=0.5), whole=True)
+    assert found.evidence.startswith("input-bound: 50.0 % of the run wait for data")

@@ -9,6 +9,7 @@ So advice about the job itself is compared with these waits by its share of the 
 first whatever its share, because it ends the job.
 """
 
+from dataclasses import replace
 from typing import Final
 
 from ms_profiler.analysis.metrics import bounds
@@ -28,11 +29,15 @@ _CAUSES: Final = (
 def ranked(found: Diagnosis, facts: Facts) -> list[Advice]:
     """Return the advice for a run, the largest share first; advice marked `first` comes before all other advice.
 
+    In a run without steps, all shares are shares of the whole run.
+
     Args:
         found: the diagnosis of the run.
         facts: further facts of the run.
     """
     advice = [item for cause in _CAUSES for item in cause(found, facts)]
+    if found.whole:
+        advice = [replace(item, evidence=item.evidence.replace("the steady steps", "the run")) for item in advice]
     waits = max((item.share for item in found.strains if item.cause == BUSY and not item.steps), default=0.0)
 
     def weight(item: Advice) -> float:

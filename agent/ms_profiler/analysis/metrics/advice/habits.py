@@ -77,9 +77,9 @@ def memory(found: Diagnosis, facts: Facts) -> Iterator[Advice]:
 
 
 def pauses(found: Diagnosis, facts: Facts) -> Iterator[Advice]:
-    """Yield advice about Python's garbage collections."""
+    """Yield advice about Python's garbage collections. Without steps, they may all be part of imports or the set-up."""
     pauses, share = found.pauses, found.shares[bounds.GARBAGE]
-    if pauses is None or share < SOME or pauses.count < PAUSES:
+    if pauses is None or found.whole or share < SOME or pauses.count < PAUSES:
         return
     yield Advice(
         "gc-pauses",
