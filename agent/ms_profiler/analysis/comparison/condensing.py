@@ -18,11 +18,12 @@ from ms_profiler.analysis.comparison.digest import (
     Named,
     StepTime,
 )
-from ms_profiler.analysis.metrics import intervals, module_tree, phases
+from ms_profiler.analysis.metrics import dataset, intervals, module_tree, phases
 from ms_profiler.analysis.metrics.diagnosis import Diagnosis, diagnose
 from ms_profiler.analysis.metrics.measures import Measures
 from ms_profiler.analysis.metrics.steps import settled, stepping
 from ms_profiler.store.format import Category
+from ms_profiler.store.names import FETCHED
 
 #: if more than this share of the steps after the first `WARMING` steps compile, compiling counts as regular work
 REPEATED: Final = 0.1
@@ -221,7 +222,16 @@ def _named(summed: pl.DataFrame, counted: int, timed: int) -> tuple[Named, ...]:
 
 
 def _waits(measures: Measures) -> list[tuple[str, int, int]]:
-    return list(measures.waits.select("operation", "count", "total_ns").iter_rows())
+    """Return (operation, count, total time in ns) of each operation for which the training process waited.
+
+    If other processes fetch batches, too, the training process's own fetches are left out. They then say nothing about
+    the waits, because they belong to another loader.
+    """
+    names, own = measures.recording.names, pl.col("process") == measures.steps.process
+    if measures.spans.filter(~own, pl.col("name").is_in((names == FETCHED).arg_true().implode())).height:
+        own &= ~pl.col("name").is_in((names == FETCHED).arg_true().implode())
+    found = dataset.waits(measures.spans.filter(own), names)
+    return list(found.select("operation", "count", "total_ns").iter_rows())
 
 
 def _slow(measures: Measures) -> str:
