@@ -21,6 +21,8 @@ def compared_run(
     compiles=0.0,
     factor=1.0,
     long=0.0,
+    every=0,
+    pause=0.0,
 ):
     """Write a result and return its path.
 
@@ -37,6 +39,8 @@ def compared_run(
         compiles: milliseconds of a compilation in each step.
         factor: the factor by which all durations are multiplied.
         long: milliseconds by which the first layer is longer in the last step.
+        every: a step has a pause, outside of modules, if its number is a multiple of this; 0 for no pauses.
+        pause: milliseconds of such a pause.
     """
     name = f"host_{4242 + number}_2026010100000{number}123_ascend_ms"
     store = StoreBuilder(
@@ -71,6 +75,8 @@ def compared_run(
             thread.span("aten::_local_scalar_dense", Category.OP, *after(0.1))
         for size in exchanges:
             thread.span("AllReduce@world", Category.COMMUNICATION, *after(1 + size / 1e6), arg=size)
+        if every and step % every == 0:
+            after(pause)
         begin, end = after(1)
         thread.span("SGD.step", Category.OPTIMIZER, begin, end)
         thread.span("aten::add_", Category.OP, begin, end)

@@ -4,18 +4,22 @@ Some tests compare made-up digests, others real jobs.
 """
 
 import io
+import itertools
 import json
 import os
-from dataclasses import replace
+import random
+from dataclasses import fields, replace
 from pathlib import Path
+from statistics import median
 
 import jsonschema
 import pytest
 from compared_run import compared_run
 from conftest import PROGRAMS, ROOT, launcher
-from ms_profiler.analysis.comparison import causes, comparing, matching, repeats, runs
+from ms_profiler.analysis.comparison import basis, causes, comparing, evidence, lasting, matching, repeats, runs
 from ms_profiler.analysis.comparison.digest import (
     VERSION,
+    Average,
     Cell,
     Completeness,
     Count,
@@ -108,26 +112,26 @@ def test_a_count_that_varies_from_step_to_step_has_not_changed_within_what_it_va
 
 
 def test_the_same_twice_is_nothing_remarkable():
-    found = causes.causes([made(network())], [made(network())])
+    found = basis.causes([made(network())], [made(network())])
     assert (found.change_ns, found.remarkable, found.told) == (0, False, [])
 
 
 def test_one_layer_is_named_alone():
-    found = causes.causes([made(network())], [made(network(**{"net.layers.3": 22.0}))])
+    found = basis.causes([made(network())], [made(network(**{"net.layers.3": 22.0}))])
     assert found.remarkable
     assert causes_named(found) == [("module", "net.layers.3", 12.0)]
     assert found.told[0].share == 1.0
 
 
 def test_data_is_named_alone():
-    found = causes.causes([made(network())], [made(network(data=12.8))])
+    found = basis.causes([made(network())], [made(network(data=12.8))])
     assert causes_named(found) == [("data", "waiting for data", pytest.approx(11.8))]
 
 
 def test_a_slower_machine_is_no_module():
     """All parts take 1.5 times as long, and one layer three times. The factor is one cause, the layer another."""
     slower = {key: ms * 1.5 for key, ms in network(**{"net.layers.3": 20.0}).items()}
-    found = causes.causes([made(network())], [made(slower)])
+    found = basis.causes([made(network())], [made(slower)])
     assert found.factor == pytest.approx(1.5)
     assert causes_named(found) == [
         ("alike", "everything alike, by a factor of 1.50", 46.0),
@@ -138,7 +142,7 @@ def test_a_slower_machine_is_no_module():
 def test_slower_layers_are_reported_as_their_module():
     cells = {("computing", f"net.{part}.{number}", "mm"): 10.0 for part in ("first", "second") for number in range(4)}
     slower = cells | {("computing", f"net.second.{number}", "mm"): 14.0 for number in range(3)}
-    found = causes.causes([made(cells)], [made(slower)])
+    found = basis.causes([made(cells)], [made(slower)])
     assert causes_named(found) == [("module", "net.second", 12.0)]
 
 
@@ -147,7 +151,7 @@ def test_contributors_add_up_to_the_nanosecond():
     for factor in (0.71, 1.0, 1.013, 1.37):
         cells = {key: ms * factor for key, ms in network(data=3.3, **{"net.layers.5": 17.7}).items()}
         after = made(cells, step=sum(cells.values()) * 1.01)
-        found = causes.causes([before], [after])
+        found = basis.causes([before], [after])
         assert sum(each.change_ns for each in found.contributors) == found.change_ns
         assert sum(each.before_ns or 0 for each in found.contributors) == found.before_ns
         assert sum(each.after_ns or 0 for each in found.contributors) == found.after_ns
@@ -159,7 +163,7 @@ def test_contributors_add_up_to_the_nanosecond():
 def test_several_runs_a_side():
     """The step time of several runs is their median, so that a disturbed run hardly changes it."""
     calm = [made(network(data=data)) for data in (1.0, 1.1, 0.9, 1.0)]
-    found = causes.causes([*calm, made(network(data=90.0))], calm)
+    found = basis.causes([*calm, made(network(data=90.0))], calm)
     assert abs(found.change_ns) < MS
     assert repeats.spread(calm) == pytest.approx(0.1 / 93, abs=1e-4)
 
@@ -168,8 +172,8 @@ def test_a_change_within_the_variation_is_not_remarkable():
     noisy = made(network(), durations=[80 * MS, 110 * MS] * 5)
     wild = made(network(), durations=[70 * MS] * 5 + [110 * MS] * 5)
     later = made(network(loop=9.0))
-    assert causes.causes([wild], [later]).remarkable is False
-    assert causes.causes([noisy], [later]).remarkable is True
+    assert basis.causes([wild], [later]).remarkable is False
+    assert basis.causes([noisy], [later]).remarkable is True
 
 
 def matched(before, after):
@@ -241,8 +245,12 @@ def test_another_device_is_compared_by_module():
 def test_without_steps_nothing_can_be_compared():
     whole = made(network())
     whole = replace(whole, step=replace(whole.step, source="whole_run"))
-    with pytest.raises(NotComparableError, match="B has no steps"):
+    with pytest.raises(NotComparableError, match="B has no steps, the other run has some"):
         comparing.compare([made(network())], [whole], ("A", "B"))
+    with pytest.raises(NotComparableError, match="A has no steps, the other run has none either"):
+        comparing.compare([whole], [whole], ("A", "B"))
+    trace = replace(whole, completeness=replace(whole.completeness, ended=("",)))
+    assert comparing.compare([trace], [trace], ("A", "B")).causes.change_ns == 0
     assert NotComparableError.exit_code == 3
 
 
@@ -349,7 +357,7 @@ def test_the_same_twice(base, tmp_path):
     page = compared(base, compared_run(tmp_path), "--format", "markdown")
     assert page.startswith("**Nothing remarkable: steps differ by +0.0 us, +0.0 %, and vary by 0.0 % without a change.")
     assert "### Why" not in page
-    assert "| step | 17.0 ms | 17.0 ms | +0.0 us | +0.0 % |" in page
+    assert "| median step | 17.0 ms | 17.0 ms | +0.0 us | +0.0 % |" in page
 
 
 def test_one_copy_more_is_found_in_one_run_a_side(base, tmp_path):
@@ -381,6 +389,105 @@ def test_repeats_are_one_side(base, tmp_path):
     assert (after["runs"], after["least_ns"], after["step_ns"], after["most_ns"]) == (3, 17 * MS, 17.2 * MS, 18 * MS)
     assert found["causes"]["spread"] == pytest.approx(0.5 / 17.2)
     assert not found["causes"]["remarkable"]
+
+
+@pytest.fixture(scope="module")
+def calm(tmp_path_factory):
+    """Write a result like `base` with 61 steps, of which 60 are steady."""
+    return compared_run(tmp_path_factory.mktemp("calm"), steps=61)
+
+
+def test_work_in_every_fifth_step_is_a_cause_with_its_mean_time(calm, tmp_path):
+    """The pause of 100 ms hardly changes the median step, but each step is 20 ms longer on average."""
+    after = compared_run(tmp_path, steps=61, every=5, pause=100.0)
+    found = as_json(calm, after)
+    assert found["causes"]["mean"] and found["causes"]["before_ns"] == 17 * MS
+    assert named(found) == [("code of the script outside of modules", 20.0)]
+    assert (found["after"]["step_ns"], found["after"]["mean_ns"], found["after"]["longer"]) == (17 * MS, 37 * MS, 12)
+    for table in ("phases", "bounds"):
+        assert sum(row["difference"] for row in found[table]) == 20 * MS
+        assert sum(row["after"] for row in found[table]) == 37 * MS
+    first, *others = compared(calm, after).splitlines()
+    assert first == (
+        "On average, steps take 20.0 ms longer (+117.6 %): code of the script outside of modules (+20.0 ms). "
+        "The median step differs by +0.0 us, +0.0 %."
+    )
+    assert others[1].endswith("17.0 ms a step, 37.0 ms on average (60 steady steps)")
+    assert "  longer than twice the median step: 0 steps before, 12 after" in others
+    back = as_json(after, calm)
+    assert back["causes"]["mean"] and named(back) == [("code of the script outside of modules", -20.0)]
+
+
+@pytest.mark.parametrize("every", [60, 25], ids=["one", "two"])
+def test_single_long_steps_are_no_cause(calm, tmp_path, every):
+    found = as_json(calm, compared_run(tmp_path, steps=61, every=every, pause=2000.0))
+    assert not found["causes"]["mean"] and not found["causes"]["remarkable"]
+    assert (found["after"]["mean_ns"], found["after"]["left_out"]) == (17 * MS, 60 // every)
+    assert not any(row["difference"] for table in ("phases", "bounds") for row in found[table])
+
+
+def tailed(durations, part):
+    """Return a digest with some step times in ns; what the mean step has beyond the median step is one part."""
+    middle = median(durations) / MS
+    usual = made({("computing", "", "mm"): middle}, durations=durations)
+    step = replace(usual.step, mean_ns=lasting.mean(durations))
+    whole = made({("computing", "", "mm"): middle, (part, "", ""): step.mean_ns / MS - middle})
+    parts = {item.name: getattr(whole, item.name) for item in fields(Average)}
+    return replace(usual, step=step, average=Average(**parts))
+
+
+def long_in_average(part):
+    """Return a digest with a pause of 100 ms in every fifth step; the part of the step in the pause is given."""
+    return tailed([10 * MS + 100 * MS * (number % 5 == 0) for number in range(60)], part)
+
+
+def test_noise_is_no_work_that_recurs():
+    """Each run has the same heavy tail of step times, from which chance draws."""
+    chance = random.Random(1)
+    drawn = [[round(MS * 10 * chance.lognormvariate(0, 0.7)) for _ in range(60)] for _ in range(201)]
+    runs_of = [tailed(durations, "blocked") for durations in drawn]
+    assert sum(basis.causes([one], [other]).mean for one, other in itertools.pairwise(runs_of)) <= 2
+
+
+@pytest.mark.parametrize(("part", "mean"), [("blocked", True), ("runnable", False)])
+def test_waits_for_a_processor_are_no_work_that_recurs(part, mean):
+    usual = tailed([10 * MS] * 60, "blocked")
+    assert basis.causes([usual], [long_in_average(part)]).mean is mean
+    several = runs.merge([long_in_average(part)] * 2)
+    assert basis.causes([usual] * 5, [several] * 5).mean is mean
+
+
+def test_digests_without_a_mean_step_are_compared_by_their_medians():
+    old = made({("computing", "", "mm"): 10.0}, durations=(10 * MS,) * 60)
+    assert basis.causes([old], [long_in_average("blocked")]).mean is False
+
+
+@pytest.fixture(scope="module")
+def loaded(tmp_path_factory):
+    """Return the results of two real jobs with a worker for data; the second one pauses in every fourth step."""
+    folder = tmp_path_factory.mktemp("loaded")
+
+    def one(planted):
+        (folder / planted).mkdir()
+        start = launcher(folder / planted)
+        return start(PROGRAM, "torch", planted, "60", options={"analyse": "off", "overhead_budget": 0}).result
+
+    return one("workers"), one("every")
+
+
+def test_a_real_job_with_work_in_every_fourth_step(loaded):
+    found = as_json(*loaded)
+    assert found["causes"]["mean"]
+    name, change = named(found)[0]
+    assert name == "code of the script outside of modules" and 20 <= change <= 35
+    first, *_ = compared(*loaded).splitlines()
+    assert first.startswith("On average, steps take ") and f": {name} (+" in first
+
+
+def test_batches_of_workers_are_not_those_of_the_training_process(loaded):
+    before, after = (runs.digest(str(each)) for each in loaded)
+    assert {wait.operation for wait in after.waits} == {"wait for Samples", "create iterator"}
+    assert "no workers" not in evidence.of_wait("data", before, after, (), ())
 
 
 @pytest.fixture(scope="module", params=["torch", "mindspore"])

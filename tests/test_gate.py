@@ -112,6 +112,36 @@ def test_noisy_runs_are_inconclusive_and_fail_only_with_strict(gate, pools):
     assert gate(*sides, "--strict")[0] == 4
 
 
+@pytest.fixture(scope="module")
+def lasting(tmp_path_factory):
+    """Return paths of five runs without, and of five runs with a step in five that takes five times as long."""
+    folder = tmp_path_factory.mktemp("lasting")
+    chance, found = random.Random(6), {}
+    for side, factor in enumerate((1, 5)):
+        found[factor] = []
+        for number in range(5):
+            steps = made_runs.durations(made_runs.Noise(0.02), chance)[:40]
+            longer = [ns * factor if place % 5 == 0 else ns for place, ns in enumerate(steps)]
+            found[factor].append(made_runs.write(str(folder), 600 + 10 * side + number, longer))
+    return found[1], found[5]
+
+
+@pytest.mark.parametrize("runs", [1, 5])
+def test_longer_work_in_every_fifth_step_is_a_regression(gate, lasting, runs):
+    base, new = (side[:runs] for side in lasting)
+    code, content, _ = gate("--runs", *base, "--versus", *new)
+    assert (code, metric(content, "mean step time")["verdict"]) == (1, "regression")
+    assert metric(content, "step time")["verdict"] != "regression"
+    assert ", on average 10" in content["headline"] and " ms on average: " in content["headline"]
+    why = content["why"]
+    assert why["mean"] and why["change_ms"] == pytest.approx(8, abs=1)
+    assert sum(each["change_ms"] for each in why["contributors"]) == pytest.approx(why["change_ms"], abs=0.5)
+    code, content, _ = gate("--runs", *new, "--versus", *base)
+    assert (code, metric(content, "mean step time")["verdict"]) == (0, "advisory")
+    code, content, _ = gate("--runs", *new[:1], "--versus", *new[:1])
+    assert (code, "average" in content["headline"]) == (0, False)
+
+
 def test_few_runs_decide_by_counts_and_a_tripwire(gate, pools, tmp_path):
     code, content, _ = gate("--runs", pools["usual"][0], "--versus", pools["slower"][0])
     assert (code, metric(content, "step time")["verdict"]) == (0, "advisory")

@@ -1,6 +1,6 @@
 """Train for some steps, either unchanged or with one planted change that makes the steps longer.
 
-usage: compared.py torch|mindspore none|layer|data|sync|recompile|copy|renamed [STEPS]
+usage: compared.py torch|mindspore none|layer|data|sync|recompile|copy|renamed|workers|every [STEPS]
 """
 
 import sys
@@ -13,6 +13,8 @@ WIDTH, HIDDEN, BATCH = 128, 512, 64
 SLOW, AGAIN = 2, 12
 #: seconds by which the dataset takes longer for each batch
 LONGER = 0.02
+#: seconds of a pause in every fourth step
+PAUSE, EVERY = 0.1, 4
 #: number of values that each step reads with PyTorch
 READ = 2_000
 
@@ -63,7 +65,11 @@ def with_torch():
         torch._dynamo.config.recompile_limit = STEPS + 1
         called = torch.compile(net, backend="eager", dynamic=False)
     optimizer, loss_of = torch.optim.SGD(net.parameters(), lr=0.01), nn.CrossEntropyLoss()
-    for number, (x, y) in enumerate(torch.utils.data.DataLoader(Samples(), batch_size=BATCH)):
+    workers = 1 if PLANTED in ("workers", "every") else 0
+    loader = torch.utils.data.DataLoader(Samples(), batch_size=BATCH, num_workers=workers)
+    for number, (x, y) in enumerate(loader):
+        if PLANTED == "every" and number % EVERY == 0:
+            time.sleep(PAUSE)
         if PLANTED == "recompile":
             x, y = x[number % STEPS :], y[number % STEPS :]
         if PLANTED == "copy":

@@ -120,10 +120,10 @@ class Decision:
 
 Runs = Sequence[dict[str, Figure]]
 #: kinds of figures, in the order in which the verdict shows them
-_ORDER = (Kind.TIME, Kind.SPEED, Kind.COUNT, Kind.MEMORY, Kind.ADVISORY)
+_ORDER = (Kind.TIME, Kind.SPEED, Kind.MEAN, Kind.COUNT, Kind.MEMORY, Kind.ADVISORY)
 
 
-def decide(base: Runs, new: Runs, rules: Rules, floor_of: Sequence[float] = ()) -> Decision:
+def decide(base: Runs, new: Runs, rules: Rules, floor_of: Sequence[float] = (), mean: bool = False) -> Decision:
     """Return the verdict on the runs of the two versions; the caller has checked that they can be compared.
 
     Args:
@@ -131,12 +131,14 @@ def decide(base: Runs, new: Runs, rules: Rules, floor_of: Sequence[float] = ()) 
         new: the figures of each new run, by name.
         rules: the rules that decide whether a figure is worse.
         floor_of: the step times of a stored baseline's runs. The threshold must not be smaller than their noise allows.
+        mean: whether work that recurs in some steps changed, as `basis.by_mean` tells. Then the mean step decides, too.
 
     Raises:
         UsageError: the threshold is too small for this noise.
     """
     refuse_low(rules, floor_of, len(new))
     judged = [found for name in figures.names([*base, *new]) if (found := _judge(name, base, new, rules)) is not None]
+    judged = [_recurring(one, rules, min(len(base), len(new))) if mean else one for one in judged]
     judged.sort(key=lambda one: _ORDER.index(one.metric.kind))
     sides = [[run[figures.STEP].value for run in side] for side in (base, new)]
     noise_here = _noise_of(sides)
@@ -147,7 +149,7 @@ def decide(base: Runs, new: Runs, rules: Rules, floor_of: Sequence[float] = ()) 
     verdict = _worst([one.verdict for one in judged])
     return Decision(
         verdict=verdict,
-        headline=_headline(verdict, judged),
+        headline=_headline(verdict, judged, mean),
         judged=tuple(judged),
         notes=tuple(_notes(sides, noise_here, rules, verdict is Verdict.INCONCLUSIVE)),
         base_runs=len(base),
@@ -217,7 +219,7 @@ def _judge(name: str, base: Runs, new: Runs, rules: Rules) -> Judged | None:
     ratio = middle[1] / middle[0] if middle[0] else None
     if metric.kind is Kind.SPEED and [len(side) for side in sides] != [len(base), len(new)]:
         return None
-    if metric.kind in (Kind.TIME, Kind.SPEED, Kind.ADVISORY):
+    if metric.kind in (Kind.TIME, Kind.SPEED, Kind.MEAN, Kind.ADVISORY):
         return _time(metric, *values, *middle, ratio, rules)
     return _single(metric, before, after, *middle, ratio)
 
@@ -275,6 +277,16 @@ def _single(
     return Judged(metric, base, new, Verdict.PASS, "" if new == base else f"{new - base:+,.6g}", ratio)
 
 
+def _recurring(one: Judged, rules: Rules, runs: int) -> Judged:
+    """Return the mean step with a vote. Like the step time at equal speed, it gets half of `ALPHA`."""
+    if one.metric.kind is not Kind.MEAN or one.ratio is None:
+        return one
+    beyond = one.ratio > 1 + rules.threshold and (one.p or 0) < significance.ALPHA / 2
+    if not (beyond if runs >= RUNS else one.ratio >= rules.tripwire):
+        return one
+    return replace(one, verdict=Verdict.REGRESSION, why="work that only some steps have takes longer")
+
+
 class _Noise(NamedTuple):
     """How much equal runs differ, on the side on which they differ more.
 
@@ -328,18 +340,23 @@ def _worst(verdicts: list[Verdict]) -> Verdict:
     return Verdict.PASS if Verdict.PASS in verdicts else Verdict.INCONCLUSIVE
 
 
-def _headline(verdict: Verdict, judged: list[Judged]) -> str:
+def _headline(verdict: Verdict, judged: list[Judged], mean: bool) -> str:
     step = next(one for one in judged if one.metric.name == figures.STEP)
     regressed = [one for one in judged if one.verdict is Verdict.REGRESSION and one is not step]
-    worse = [one.metric.name for one in regressed if one.metric.kind is not Kind.SPEED]
+    worse = [one.metric.name for one in regressed if one.metric.kind not in (Kind.SPEED, Kind.MEAN)]
     change = f"Steps take {step.base:.4g} -> {step.new:.4g} ms ({(step.ratio or 1) - 1:+.1%})"
     change += "".join(
         f", at equal speed {one.ratio - 1:+.1%}"
         for one in regressed
         if one.ratio and one.metric.name == figures.AT_SPEED
     )
+    change += "".join(
+        f", on average {one.base:.4g} -> {one.new:.4g} ms ({one.ratio - 1:+.1%})"
+        for one in judged
+        if mean and one.ratio and one.metric.kind is Kind.MEAN
+    )
     if verdict is Verdict.REGRESSION and worse:
-        slower = step.verdict is Verdict.REGRESSION or any(one.metric.kind is Kind.SPEED for one in regressed)
+        slower = step.verdict is Verdict.REGRESSION or len(worse) < len(regressed)
         grew = f"{_listed(worse)} grew"
         return f"{change}; {grew}." if slower else f"{grew[0].upper()}{grew[1:]}. {change}."
     if verdict is Verdict.INCONCLUSIVE:

@@ -45,13 +45,15 @@ def _first(decision: Decision, why: dict[str, Any] | None) -> str:
     if decision.verdict is not Verdict.REGRESSION or why is None:
         return ""
     first = next((each for each in why["contributors"] if each["told"] and each["change_ms"] > 0), None)
-    slower = any(
-        one.metric.kind in (Kind.TIME, Kind.SPEED) and one.verdict is Verdict.REGRESSION for one in decision.judged
-    )
+    times = (Kind.TIME, Kind.SPEED, Kind.MEAN)
+    slower = any(one.metric.kind in times and one.verdict is Verdict.REGRESSION for one in decision.judged)
     # if only a count grew, a slower machine is no explanation
     if first is not None and first["kind"] == causes.ALIKE and not slower:
         first = None
-    return "" if first is None else f" {first['change_ms']:+.3g} ms of {why['change_ms']:+.3g} ms: {first['what']}."
+    if first is None:
+        return ""
+    of = " on average" if why["mean"] else ""
+    return f" {first['change_ms']:+.3g} ms of {why['change_ms']:+.3g} ms{of}: {first['what']}."
 
 
 def _metric(one: Judged) -> dict[str, Any]:

@@ -13,6 +13,8 @@ FIRST = "time to first step"
 #: The step time that a run would have if its machine had the speed of the reference run's machine, as
 #: `causes.step_at_speed_of` computes it.
 AT_SPEED = "step time at equal speed"
+#: the mean step without single disturbed steps, as in `lasting.mean`
+MEAN = "mean step time"
 
 
 class Kind(Enum):
@@ -20,6 +22,7 @@ class Kind(Enum):
 
     TIME = "decides, over runs"
     SPEED = "decides, over runs, where the step time is inconclusive"
+    MEAN = "decides, over runs, where work that recurs in some steps changed"
     ADVISORY = "advisory"
     COUNT = "decides, from a single run"
     MEMORY = "decides from a single run, with some room"
@@ -80,6 +83,8 @@ def metric(name: str) -> Metric:
         return Metric(name, Kind.TIME, "ms")
     if name == AT_SPEED:
         return Metric(name, Kind.SPEED, "ms")
+    if name == MEAN:
+        return Metric(name, Kind.MEAN, "ms")
     if name == FIRST or name.startswith(_PHASE):
         return Metric(name, Kind.ADVISORY, "ms")
     if "bytes" in name:
@@ -98,6 +103,8 @@ def of(digest: Digest, reference: Digest | None = None) -> dict[str, Figure]:
     found = {STEP: _single(digest.step.median_ns / 1e6)}
     if reference is not None and (at_speed := causes.step_at_speed_of(reference, digest)) is not None:
         found[AT_SPEED] = _single(at_speed / 1e6)
+    if digest.step.mean_ns:
+        found[MEAN] = _single(digest.step.mean_ns / 1e6)
     if digest.step.first_ns is not None:
         found[FIRST] = _single(digest.step.first_ns / 1e6)
     for name, nanoseconds in digest.phases.items():

@@ -118,7 +118,7 @@ def changes(lines: list[dict[str, Any]]) -> list[Change]:
     names = figures.names(lines[number]["figures"] for number in series)
     found = []
     for name in names:
-        if figures.metric(name).kind is Kind.ADVISORY:
+        if figures.metric(name).kind in (Kind.ADVISORY, Kind.MEAN):
             continue
         with_it = [number for number in series if lines[number]["figures"].get(name, 0) > 0]
         values = [float(lines[number]["figures"][name]) for number in with_it]

@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
-from ms_profiler.analysis.comparison import causes, comparing, condensing, runs
+from ms_profiler.analysis.comparison import basis, causes, comparing, condensing, runs
 from ms_profiler.analysis.comparison.causes import Contributor
 from ms_profiler.analysis.comparison.digest import Digest
 from ms_profiler.errors import StoreError, UsageError
@@ -41,7 +41,7 @@ class Gated:
         """
         if not self.base or not self.new:
             return None
-        found = causes.causes(self.base, self.new)
+        found = basis.causes(self.base, self.new)
         parts: dict[bool, list[Contributor]] = {False: [], True: []}
         contributors = found.contributors
         if self.decision.at_equal_speed:
@@ -50,6 +50,7 @@ class Gated:
             parts[each.kind == causes.UNEXPLAINED].append(each)
         return {
             "change_ms": _milliseconds(found.change_ns),
+            "mean": found.mean,
             "contributors": [_contributor(each) for each in parts[False]],
             "unexplained_ms": _milliseconds(sum(each.change_ns for each in parts[True])),
             "more_of": _more_of(self.base, self.new),
@@ -109,7 +110,7 @@ def gate(base: Sequence[Digest], new: Sequence[Digest], rules: Rules) -> Gated:
         return Gated(decide.not_comparable(found, rules))
     reference = baseline.typical([*base])
     before, after = ([figures.of(run, reference) for run in side] for side in (base, new))
-    decision = decide.decide(before, after, rules)
+    decision = decide.decide(before, after, rules, mean=basis.by_mean(base, new))
     return _explained(decision, base, new)
 
 
@@ -129,7 +130,8 @@ def gate_stored(stored: Baseline, new: Sequence[Digest], rules: Rules) -> Gated:
     if found := comparable.reasons([], new, stored.fingerprint):
         return Gated(decide.not_comparable(found, rules))
     after = [figures.of(run, stored.typical) for run in new]
-    decision = decide.decide(stored.runs, after, rules, stored.step_times)
+    mean = basis.by_mean([stored.typical], new)
+    decision = decide.decide(stored.runs, after, rules, stored.step_times, mean)
     return _explained(decision, [stored.typical], new)
 
 

@@ -77,9 +77,9 @@ def _contributors(document: dict[str, Any], why: dict[str, Any]) -> list[str]:
     shown = [each for each in why["contributors"] if each["told"]][:_MOST]
     if not shown:
         return []
-    change = f"{why['change_ms']:+.3f} ms a step"
+    change = f"{why['change_ms']:+.3f} ms a step{' on average' * why['mean']}"
     step = next((each["verdict"] for each in document["metrics"] if each["kind"] == "time"), "")
-    by_chance = document["verdict"] == "inconclusive" or step == "advisory"
+    by_chance = document["verdict"] == "inconclusive" or (step == "advisory" and not why["mean"])
     text = ["", f"Differences, which may be chance: {change}" if by_chance else f"Why: {change}"]
     for each in shown:
         advice = f"; {each['advice']}" if each["advice"] else ""

@@ -13,7 +13,7 @@ from itertools import accumulate
 from statistics import median
 from typing import Final
 
-from ms_profiler.analysis.comparison import evidence, matching, repeats
+from ms_profiler.analysis.comparison import evidence, matching
 from ms_profiler.analysis.comparison.digest import Cell, Digest
 from ms_profiler.analysis.comparison.moments import DEVICE
 from ms_profiler.analysis.metrics import bounds, critical_path
@@ -90,8 +90,8 @@ class Causes:
     """The reasons why step times differ between two runs.
 
     Attributes:
-        before_ns: the median step of the first run, in ns.
-        after_ns: the median step of the second run, in ns.
+        before_ns: the step of the first run, in ns: its median step, or its mean step if `mean` is true.
+        after_ns: the step of the second run, in ns.
         spread: the usual variation of steps, as a share of the step.
         remarkable: whether the change of the step, or a contributor other than the machine, is larger than both
             `spread` and `REMARKABLE`.
@@ -99,6 +99,7 @@ class Causes:
         contributors: the contributors, the largest change first. Their changes add up to the change of the step
             exactly, and their times to the step of each run. The last two are the small differences and the
             unexplained rest.
+        mean: whether mean steps are compared (`basis`), and not median steps.
     """
 
     before_ns: int
@@ -107,6 +108,7 @@ class Causes:
     remarkable: bool
     factor: float
     contributors: tuple[Contributor, ...]
+    mean: bool = False
 
     @property
     def change_ns(self) -> int:
@@ -117,18 +119,6 @@ class Causes:
     def told(self) -> list[Contributor]:
         """Return the contributors that are large enough to be shown, the cause first."""
         return [each for each in self.contributors if each.told]
-
-
-def causes(before: Sequence[Digest], after: Sequence[Digest]) -> Causes:
-    """Return the reasons why the step time differs between two sets of runs.
-
-    Args:
-        before: the first set: runs of one job.
-        after: the second set: runs of another job or version.
-    """
-    first, second = repeats.typical(before), repeats.typical(after)
-    spread = max(repeats.spread(before), repeats.spread(after))
-    return between(first, second, matching.match(first, second), spread)
 
 
 def between(first: Digest, second: Digest, matches: Sequence[matching.Match], spread: float) -> Causes:
@@ -201,7 +191,7 @@ def _sum(name: str, small: Sequence[Contributor], change: int) -> Contributor:
 
 def _rest(first: Digest, second: Digest, rest: int, change: int) -> Contributor:
     before, after = first.step.median_ns - first.told_ns, second.step.median_ns - second.told_ns
-    why = "difference between the median step and the steps whose parts are known" if rest else ""
+    why = "difference between the step and the steps whose parts are known" if rest else ""
     share = rest / change if change else 0.0
     return Contributor(UNEXPLAINED, UNEXPLAINED, "", "", before, after, rest, share, why, False)
 

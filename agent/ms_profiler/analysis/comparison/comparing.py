@@ -2,10 +2,11 @@
 
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import asdict, dataclass
+from statistics import median
 from typing import Any, Final
 
-from ms_profiler.analysis.comparison import counting, matching, repeats
-from ms_profiler.analysis.comparison.causes import Causes, between
+from ms_profiler.analysis.comparison import basis, counting, lasting, matching
+from ms_profiler.analysis.comparison.causes import Causes
 from ms_profiler.analysis.comparison.digest import Digest, Module, Named
 from ms_profiler.errors import NotComparableError
 
@@ -42,7 +43,11 @@ class Side:
         step_ns: median step of the side: the median of the runs' median steady steps.
         least_ns: smallest median step of a run.
         most_ns: largest median step of a run.
+        mean_ns: mean step of the side, without single disturbed steps: the median of the runs' mean steps; 0 if
+            unknown.
         steps: the number of steady steps in the run with the fewest of them.
+        left_out: number of steps of all runs that `mean_ns` leaves out.
+        longer: number of the other steps that take more than twice as long as the median step of their run.
         first_ns: the time from the first record to the end of the first step; None if unknown.
         ranks: numbers of the ranks that were read.
         expected: number of ranks of the launch.
@@ -54,7 +59,10 @@ class Side:
     step_ns: int
     least_ns: int
     most_ns: int
+    mean_ns: int
     steps: int
+    left_out: int
+    longer: int
     first_ns: int | None
     ranks: tuple[int, ...]
     expected: int
@@ -202,18 +210,20 @@ def compare(before: Sequence[Digest], after: Sequence[Digest], names: tuple[str,
         if any(run.step.count == 0 for run in found):
             raise NotComparableError(f"{name} has no step that was recorded.", "Record some steps of it.")
     whole = [any(run.step.source == _WHOLE_RUN for run in found) for found in (before, after)]
-    if whole[0] != whole[1]:
+    # traces of other tools may lack marks of steps, so two such traces are compared as a whole
+    own = any(end for run in (*before, *after) for end in run.completeness.ended)
+    if any(whole) and (own or not all(whole)):
         name = names[0] if whole[0] else names[1]
+        other = "the other run has none either" if all(whole) else "the other run has some"
         remedy = "`ms-profiler summary` says why nothing marked its steps."
-        raise NotComparableError(f"{name} has no steps, the other run has some.", remedy)
-    first, second = repeats.typical(before), repeats.typical(after)
-    matches = matching.match(first, second)
-    spread = max(repeats.spread(before), repeats.spread(after))
+        raise NotComparableError(f"{name} has no steps, {other}.", remedy)
+    sides = basis.choose(before, after)
+    first, second, matches = sides.first, sides.second, sides.matches
     return Comparison(
         version=VERSION,
         before=_side(names[0], before, first),
         after=_side(names[1], after, second),
-        causes=between(first, second, matches, spread),
+        causes=sides.causes,
         phases=_times(first.phases, second.phases),
         bounds=_times(first.bounds, second.bounds),
         modules=_modules(first, second, matches),
@@ -228,15 +238,19 @@ def compare(before: Sequence[Digest], after: Sequence[Digest], names: tuple[str,
 
 
 def _side(name: str, found: Sequence[Digest], one: Digest) -> Side:
-    medians = [run.step.median_ns for run in found]
-    whole = one.completeness
+    medians, means = ([getattr(run.step, name) for run in found] for name in ("median_ns", "mean_ns"))
+    whole, durations = one.completeness, [run.step.durations_ns for run in found]
+    kept = [lasting.kept(each, each) for each in durations]
     return Side(
         source=name,
         runs=len(found),
-        step_ns=one.step.median_ns,
+        step_ns=round(median(medians)),
         least_ns=min(medians),
         most_ns=max(medians),
+        mean_ns=round(median(means)) if all(means) else 0,
         steps=one.step.count,
+        left_out=sum(map(len, durations)) - sum(map(len, kept)),
+        longer=sum(ns > 2 * middle for each, middle in zip(kept, medians, strict=True) for ns in each),
         first_ns=one.step.first_ns,
         ranks=whole.present,
         expected=whole.expected,

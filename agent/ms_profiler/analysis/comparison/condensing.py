@@ -5,9 +5,10 @@ from typing import Final
 
 import polars as pl
 
-from ms_profiler.analysis.comparison import counting, moments
+from ms_profiler.analysis.comparison import counting, lasting, moments
 from ms_profiler.analysis.comparison.digest import (
     VERSION,
+    Average,
     Cell,
     Completeness,
     DataWait,
@@ -45,25 +46,28 @@ def condense(measures: Measures) -> Digest:
     compiled = _warming(measures)
     steady = _steady(measures, compiled)
     found = _diagnosis(measures, compiled)
-    rows = moments.usual(found, steady)
-    cells = moments.cells(measures, found, rows)
+    usual = moments.usual(found, steady)
     inside: list[int] = steady["row"].filter(steady["row"].is_in(found.parts["step"].unique().implode())).to_list()
     counts = recording.counts
-    usual = found.pieces.filter(pl.col("step").is_in(rows))
-    length = (pl.col("end_ns") - pl.col("start_ns")).sum().alias("ns")
+    parts = _parts(measures, found, inside, usual)
+    step = _step(measures, steady)
+    average = None
+    if lasting.apart(step.median_ns, step.mean_ns):
+        whole = lasting.kept(steady.sort("start_ns")["row"].to_list(), list(step.durations_ns))
+        average = _parts(measures, found, inside, [row for row in whole if row in set(inside)])
     return Digest(
         version=VERSION,
         source=os.path.basename(os.path.abspath(recording.directory)),
         started_ns=int(min(recording.processes["first_ns"].to_list(), default=0)),
-        step=_step(measures, steady),
-        told_ns=int(cells["ns"].sum()),
-        phases=_mean(_phases(measures, rows).select(name="phase", ns="duration_ns"), len(rows)),
-        bounds=_mean(usual.group_by(name="part").agg(length), len(rows)),
-        cells=tuple(_cells(cells)),
-        modules=_modules(measures, rows),
+        step=step,
+        told_ns=parts.told_ns,
+        phases=parts.phases,
+        bounds=parts.bounds,
+        cells=parts.cells,
+        modules=parts.modules,
         modules_of="" if measures.ownership is None else measures.ownership.basis,
-        operators=_operators(measures, inside, rows),
-        kernels=_kernels(measures, inside, rows),
+        operators=parts.operators,
+        kernels=parts.kernels,
         counts=counting.counts(measures, found, inside),
         waits=tuple(DataWait(row[0], int(row[1]), int(row[2])) for row in _waits(measures)),
         slow_transform=_slow(measures),
@@ -78,6 +82,30 @@ def condense(measures: Measures) -> Digest:
             ended=(_ended(measures),),
         ),
         fingerprint=_fingerprint(measures),
+        average=average,
+    )
+
+
+def _parts(measures: Measures, found: Diagnosis, inside: list[int], rows: list[int]) -> Average:
+    """Return the parts of a step, as means over some steps.
+
+    Args:
+        measures: the measures of one result.
+        found: the diagnosis of the run.
+        inside: the rows of the steady steps whose content is known. Calls of operators and kernels are counted in them.
+        rows: the rows of the steps over which times are averaged.
+    """
+    cells = moments.cells(measures, found, rows)
+    pieces = found.pieces.filter(pl.col("step").is_in(rows))
+    length = (pl.col("end_ns") - pl.col("start_ns")).sum().alias("ns")
+    return Average(
+        told_ns=int(cells["ns"].sum()),
+        phases=_mean(_phases(measures, rows).select(name="phase", ns="duration_ns"), len(rows)),
+        bounds=_mean(pieces.group_by(name="part").agg(length), len(rows)),
+        cells=tuple(_cells(cells)),
+        modules=_modules(measures, rows),
+        operators=_operators(measures, inside, rows),
+        kernels=_kernels(measures, inside, rows),
     )
 
 
@@ -119,6 +147,7 @@ def _step(measures: Measures, steady: pl.DataFrame) -> StepTime:
         count=len(durations),
         total=table.height,
         source=measures.steps.source.name.lower(),
+        mean_ns=lasting.mean(durations),
     )
 
 
@@ -179,30 +208,28 @@ def _orders(measures: Measures) -> dict[str, int]:
     return {name: place for place, name in enumerate(recording.names.gather(first["name"]))}
 
 
-def _operators(measures: Measures, inside: list[int], usual: list[int]) -> tuple[Named, ...]:
+def _operators(measures: Measures, inside: list[int], rows: list[int]) -> tuple[Named, ...]:
     steps, names = measures.steps, measures.recording.names
     table = steps.table.with_row_index("row").filter(pl.col("row").is_in(inside)).sort("start_ns")
     own = stepping(measures.spans, steps, Category.OP)
     own = own.with_columns(step=table["row"].gather(intervals.locate(own["start_ns"], table))).drop_nulls("step")
-    summed = own.group_by("name").agg(
-        (~pl.col("repeated")).sum().alias("count"), _in_usual("self_ns", usual).alias("ns")
-    )
+    summed = own.group_by("name").agg((~pl.col("repeated")).sum().alias("count"), _in("self_ns", rows).alias("ns"))
     named = summed.with_columns(names.gather(summed["name"]).alias("name"), kind=pl.lit(""))
-    return _named(named, len(inside), len(usual))
+    return _named(named, len(inside), len(rows))
 
 
-def _kernels(measures: Measures, inside: list[int], usual: list[int]) -> tuple[Named, ...]:
+def _kernels(measures: Measures, inside: list[int], rows: list[int]) -> tuple[Named, ...]:
     stream = measures.stream
     own = stream.table.filter(pl.col("step").is_in(inside))
-    summed = own.group_by("kernel").agg(pl.len().alias("count"), _in_usual("duration_ns", usual).alias("ns"))
+    summed = own.group_by("kernel").agg(pl.len().alias("count"), _in("duration_ns", rows).alias("ns"))
     kinds = stream.names.select(pl.col("full_name").alias("name"), pl.col("type").fill_null("").alias("kind"))
     named = pl.concat([kinds[summed["kernel"]], summed.drop("kernel")], how="horizontal")
-    return _named(named, len(inside), len(usual))
+    return _named(named, len(inside), len(rows))
 
 
-def _in_usual(length: str, usual: list[int]) -> pl.Expr:
-    """Return the sum of a column over the usual steps, as for phases and modules: one long step cannot distort it."""
-    return pl.col(length).filter(pl.col("step").is_in(usual)).sum()
+def _in(length: str, rows: list[int]) -> pl.Expr:
+    """Return the sum of a column over some steps, as for phases and modules."""
+    return pl.col(length).filter(pl.col("step").is_in(rows)).sum()
 
 
 def _named(summed: pl.DataFrame, counted: int, timed: int) -> tuple[Named, ...]:

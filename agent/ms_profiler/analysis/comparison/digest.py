@@ -27,6 +27,7 @@ class StepTime:
         count: the number of steady steps.
         total: the number of all steps of the run.
         source: the source of the step marks, which tell where a step ends.
+        mean_ns: the mean of the steady steps without those that `lasting.kept` leaves out; 0 if unknown.
     """
 
     median_ns: int
@@ -35,6 +36,7 @@ class StepTime:
     count: int
     total: int
     source: str
+    mean_ns: int = 0
 
 
 @dataclass(frozen=True)
@@ -244,6 +246,31 @@ class Fingerprint:
 
 
 @dataclass(frozen=True)
+class Average:
+    """The parts of the mean step, with the fields of `Digest`.
+
+    A usual step lacks work that only every tenth step has. The mean step has it.
+
+    Attributes:
+        told_ns: the sum of `cells`.
+        phases: ns per step of each phase.
+        bounds: ns per step of each part of `metrics.bounds`.
+        cells: the cells.
+        modules: the modules.
+        operators: the operators.
+        kernels: the kernels.
+    """
+
+    told_ns: int
+    phases: dict[str, int]
+    bounds: dict[str, int]
+    cells: tuple[Cell, ...]
+    modules: tuple[Module, ...]
+    operators: tuple[Named, ...]
+    kernels: tuple[Named, ...]
+
+
+@dataclass(frozen=True)
 class Digest:
     """The figures of one run.
 
@@ -269,6 +296,7 @@ class Digest:
         advice: the advice, the largest cause first.
         completeness: missing parts of the run.
         fingerprint: machine, versions and workload.
+        average: the parts of the mean step; None if it hardly differs from a usual step.
     """
 
     version: int
@@ -290,6 +318,7 @@ class Digest:
     advice: tuple[Hint, ...]
     completeness: Completeness
     fingerprint: Fingerprint
+    average: Average | None = None
 
     def to_dict(self) -> dict[str, Any]:
         """Return the digest as a dictionary for JSON."""
@@ -319,7 +348,7 @@ class Digest:
 
 
 #: Fields that were added without a new version -> their values in files without them, because users keep old digests.
-_ADDED: Final[dict[str, Any]] = {"caller": ""}
+_ADDED: Final[dict[str, Any]] = {"caller": "", "mean_ns": 0, "average": None}
 
 #: largest number in a digest: nanoseconds since the epoch and bytes have 64 bits
 _MOST: Final = 1 << 63

@@ -2,14 +2,11 @@
 
 from collections.abc import Sequence
 from dataclasses import replace
-from statistics import median
-from typing import Final
+from statistics import fmean, median
 
+from ms_profiler.analysis.comparison import lasting
 from ms_profiler.analysis.comparison.digest import Count, Digest
 from ms_profiler.analysis.comparison.runs import merge
-
-#: number of blocks into which the steps of one run are divided; the blocks' medians show how much the run varies
-BLOCKS: Final = 5
 
 
 def typical(runs: Sequence[Digest]) -> Digest:
@@ -31,6 +28,7 @@ def typical(runs: Sequence[Digest]) -> Digest:
         whole.step,
         median_ns=round(median(run.step.median_ns for run in runs)),
         first_ns=_median([run.step.first_ns for run in runs]),
+        mean_ns=round(median(run.step.mean_ns for run in runs)) if all(run.step.mean_ns for run in runs) else 0,
         durations_ns=ordered[len(ordered) // 2].step.durations_ns,
         count=min(run.step.count for run in runs),
     )
@@ -51,20 +49,21 @@ def typical(runs: Sequence[Digest]) -> Digest:
     )
 
 
-def spread(runs: Sequence[Digest]) -> float:
+def spread(runs: Sequence[Digest], mean: bool = False) -> float:
     """Return the usual variation of step times, as a share of the step: (max(m) - min(m)) / 2 / median(m).
 
-    If there are several runs, m are their median steps. If there is one run, its steps are divided into `BLOCKS`
-    blocks, and m are the medians of the blocks. The result for one run is less certain.
+    If there are several runs, m are their median steps. If there is one run, its steps are divided into blocks
+    (`lasting.blocks`), and m are the medians of the blocks. The result for one run is less certain.
 
     Args:
         runs: the digests of the runs of one job.
+        mean: whether m are means instead of medians.
     """
-    values: list[float] = [run.step.median_ns for run in runs]
+    values: list[float] = [run.step.mean_ns if mean else run.step.median_ns for run in runs]
     if len(runs) == 1:
-        durations = runs[0].step.durations_ns
-        size = max(len(durations) // BLOCKS, 1)
-        values = [median(durations[start : start + size]) for start in range(0, len(durations) - size + 1, size)]
+        durations = list(runs[0].step.durations_ns)
+        chosen = lasting.kept(durations, durations) if mean else durations
+        values = [fmean(block) if mean else median(block) for block in lasting.blocks(chosen)]
     if not values:
         return 0.0
     return (max(values) - min(values)) / 2 / max(median(values), 1)

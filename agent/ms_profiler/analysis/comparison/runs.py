@@ -2,10 +2,11 @@
 
 import os
 from collections.abc import Callable, Sequence
-from dataclasses import replace
+from dataclasses import fields, replace
 from typing import Final
 
 from ms_profiler.analysis.comparison.digest import (
+    Average,
     Cell,
     Completeness,
     Count,
@@ -114,6 +115,7 @@ def merge(parts: Sequence[Digest]) -> Digest:
             count=min(part.step.count for part in parts),
             total=min(part.step.total for part in parts),
             source=first.step.source,
+            mean_ns=_mean([part.step.mean_ns for part in parts]) if all(part.step.mean_ns for part in parts) else 0,
         ),
         told_ns=_mean([part.told_ns for part in parts]),
         phases=_sums([part.phases for part in parts]),
@@ -136,7 +138,26 @@ def merge(parts: Sequence[Digest]) -> Digest:
             damaged=sum(each.damaged for each in whole),
             ended=tuple(end for each in whole for end in each.ended),
         ),
+        average=_average(parts),
     )
+
+
+def averaged(run: Digest) -> Digest:
+    """Return a digest whose step is the mean step of a run, with its parts.
+
+    Args:
+        run: the digest of the run; its mean step is known.
+    """
+    step = replace(run.step, median_ns=run.step.mean_ns)
+    parts = {} if run.average is None else {item.name: getattr(run.average, item.name) for item in fields(Average)}
+    return replace(run, step=step, average=None, **parts)
+
+
+def _average(parts: Sequence[Digest]) -> Average | None:
+    if all(part.average is None for part in parts):
+        return None
+    whole = merge([averaged(part) for part in parts])
+    return Average(**{item.name: getattr(whole, item.name) for item in fields(Average)})
 
 
 def _mean(values: Sequence[float]) -> int:

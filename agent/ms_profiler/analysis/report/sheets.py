@@ -7,6 +7,7 @@ from typing import Final
 from ms_profiler.analysis.comparison import evidence
 from ms_profiler.analysis.comparison.causes import REMARKABLE, Contributor
 from ms_profiler.analysis.comparison.comparing import Comparison, NamedRow, Row
+from ms_profiler.analysis.comparison.lasting import apart
 from ms_profiler.analysis.metrics.advice.base import length, size
 from ms_profiler.analysis.report.bounded import PARTS
 
@@ -53,10 +54,13 @@ def verdict(found: Comparison) -> str:
         sentence = (
             f"Steps take {length(abs(change))} {'longer' if change >= 0 else 'less'} ({change / before * 100:+.1f} %)"
         )
-        if abs(change) <= max(causes.spread, REMARKABLE) * before:
+        if causes.mean:
+            sentence = f"On average, steps take {sentence.removeprefix('Steps take ')}"
+        elif abs(change) <= max(causes.spread, REMARKABLE) * before:
             usual = max(causes.spread, REMARKABLE) * 100
             sentence = f"Steps differ by {much}, as equal runs may ({usual:.1f} %), but spend the time differently"
         sentence += f": {largest[0]}." if largest else "."
+        sentence += f" The median step differs by {_medians(found)}." if causes.mean else ""
     counts = [row for row in found.counts if row.difference and row.before is not None and row.after is not None]
     if counts:
         words = [
@@ -67,13 +71,19 @@ def verdict(found: Comparison) -> str:
     return sentence
 
 
+def _medians(found: Comparison) -> str:
+    before, after = found.before.step_ns, found.after.step_ns
+    return f"{evidence.signed(after - before)}, {(after / max(before, 1) - 1) * 100:+.1f} %"
+
+
 def lines(found: Comparison) -> Iterator[str]:
     """Yield lines about the two compared runs, their machines and workloads, and the limits of the comparison."""
     for word, side in (("before", found.before), ("after", found.after)):
         runs = f"{side.runs} runs, {length(side.least_ns)} to {length(side.most_ns)}" if side.runs > 1 else ""
         ranks = f"{len(side.ranks)} of {side.expected} ranks" if side.expected > 1 else ""
+        mean = f", {length(side.mean_ns)} on average" if apart(side.step_ns, side.mean_ns or side.step_ns) else ""
         extent = ", ".join(each for each in (runs, f"{side.steps} steady steps", ranks) if each)
-        yield f"{word}: {side.source}: {length(side.step_ns)} a step ({extent})"
+        yield f"{word}: {side.source}: {length(side.step_ns)} a step{mean} ({extent})"
     for each in found.differences:
         yield f"{each.name}: {each.before} -> {each.after}"
     yield from found.notes
@@ -131,11 +141,22 @@ def _signless(ns: int) -> str:
 
 
 def _step(found: Comparison) -> Sheet:
-    rows = [Row("step", found.before.step_ns, found.after.step_ns, found.causes.change_ns, "ns")]
-    if found.before.first_ns is not None and found.after.first_ns is not None:
-        first = (found.before.first_ns, found.after.first_ns)
+    before, after = found.before, found.after
+    rows = [Row("median step", before.step_ns, after.step_ns, after.step_ns - before.step_ns, "ns")]
+    below = []
+    if before.mean_ns and after.mean_ns:
+        rows.append(Row("mean step", before.mean_ns, after.mean_ns, after.mean_ns - before.mean_ns, "ns"))
+        if before.left_out or after.left_out:
+            counts = f"{before.left_out} before, {after.left_out} after"
+            below.append(f"the mean step leaves out single long steps: {counts}")
+    if found.causes.mean:
+        below.append(f"longer than twice the median step: {before.longer} steps before, {after.longer} after")
+        below.append("The times in all tables are those of the mean step, because work in some of the steps changed.")
+    if before.first_ns is not None and after.first_ns is not None:
+        first = (before.first_ns, after.first_ns)
         rows.append(Row("until the first step has ended", *first, first[1] - first[0], "ns"))
-    return Sheet("Time", ("time", "before", "after", "difference", ""), tuple(_row(row, {}) for row in rows))
+    columns = ("time", "before", "after", "difference", "")
+    return Sheet("Time", columns, tuple(_row(row, {}) for row in rows), tuple(below))
 
 
 def _of(title: str, first: str, rows: Sequence[Row], most: int, words: Mapping[str, str | None]) -> Iterator[Sheet]:

@@ -1,0 +1,89 @@
+"""Decide whether long steps recur through a run, or are single disturbed steps.
+
+A job may do something in every tenth step only, such as writing a histogram. The median step does not have this work,
+but the mean step has it. One long step also moves the mean step, but says nothing about the job. So the steps of a run
+are divided into blocks of consecutive steps. Work that recurs is in every block.
+"""
+
+from collections.abc import Sequence
+from statistics import fmean, median
+from typing import Final, TypeVar
+
+from ms_profiler.analysis.comparison.digest import Digest
+
+#: number of blocks into which the steps of one run are divided
+BLOCKS: Final = 5
+#: a step is left out if it takes more than this number of times as long as the longest step of a usual block
+FAR: Final = 3
+#: the mean step has parts of its own if it differs from the median step by more than this share of the median step
+APART: Final = 0.02
+#: long steps recur more in one run than in the other one if, of all pairs of a block (or a run) of each, more than this
+#: share have the larger excess on the side of the first one
+SURE: Final = 0.95
+#: a run shows whether long steps recur if its blocks have at least this number of steps
+FEWEST: Final = 3
+
+_Item = TypeVar("_Item")
+
+
+def blocks(items: Sequence[_Item]) -> list[Sequence[_Item]]:
+    """Return consecutive blocks of equal length; a rest that fills no block is left out.
+
+    Args:
+        items: something about each step of a run, in the order of the steps.
+    """
+    size = max(len(items) // BLOCKS, 1)
+    return [items[start : start + size] for start in range(0, len(items) - size + 1, size)]
+
+
+def kept(items: Sequence[_Item], durations: Sequence[int]) -> list[_Item]:
+    """Return the items of all steps, except for steps that are much longer than the longest step of a usual block.
+
+    Args:
+        items: something about each step of a run, in the order of the steps.
+        durations: the durations of these steps, in ns.
+    """
+    most = FAR * median(map(max, blocks(durations))) if durations else 0
+    return [item for item, duration in zip(items, durations, strict=True) if duration <= most]
+
+
+def mean(durations: Sequence[int]) -> int:
+    """Return the mean of the steps that `kept` returns, in ns; 0 without steps.
+
+    Args:
+        durations: the durations of the steady steps of a run, in order.
+    """
+    return round(fmean(kept(durations, durations))) if durations else 0
+
+
+def apart(median_ns: float, mean_ns: float) -> bool:
+    """Return whether a mean step differs from the median step so much that it has parts of its own."""
+    return abs(mean_ns - median_ns) > APART * median_ns
+
+
+def recurs(before: Sequence[Digest], after: Sequence[Digest]) -> bool:
+    """Return whether the excess of the mean step over the median step surely differs between two sets of runs.
+
+    The excess is compared block by block. If both sides have at least `BLOCKS` runs, it is compared run by run.
+
+    Args:
+        before: the first set: runs of one job.
+        after: the second set: runs of another job or version.
+    """
+    if min(len(run.step.durations_ns) for run in (*before, *after)) < BLOCKS * FEWEST:
+        return False
+    whole = min(len(before), len(after)) >= BLOCKS
+    first, second = ([excess for run in side for excess in _excesses(run, whole)] for side in (before, after))
+    pairs = len(first) * len(second)
+    more = sum(late > early for early in first for late in second)
+    less = sum(late < early for early in first for late in second)
+    return max(more, less) > SURE * pairs
+
+
+def _excesses(run: Digest, whole: bool) -> list[float]:
+    """Return (mean - median step) / median step, for a run or for each of its blocks."""
+    durations = run.step.durations_ns
+    middle = max(median(durations), 1)
+    if whole:
+        return [mean(durations) / middle - 1]
+    return [fmean(block) / middle - 1 for block in blocks(kept(durations, durations))]
