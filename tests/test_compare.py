@@ -16,7 +16,7 @@ import jsonschema
 import pytest
 from compared_run import compared_run
 from conftest import PROGRAMS, ROOT, launcher
-from ms_profiler.analysis.comparison import basis, causes, comparing, evidence, lasting, matching, repeats, runs
+from ms_profiler.analysis.comparison import basis, causes, comparing, evidence, matching, recurrence, repeats, runs
 from ms_profiler.analysis.comparison.digest import (
     VERSION,
     Average,
@@ -430,7 +430,7 @@ def tailed(durations, part):
     """Return a digest with some step times in ns; what the mean step has beyond the median step is one part."""
     middle = median(durations) / MS
     usual = made({("computing", "", "mm"): middle}, durations=durations)
-    step = replace(usual.step, mean_ns=lasting.mean(durations))
+    step = replace(usual.step, mean_ns=recurrence.mean(durations))
     whole = made({("computing", "", "mm"): middle, (part, "", ""): step.mean_ns / MS - middle})
     parts = {item.name: getattr(whole, item.name) for item in fields(Average)}
     return replace(usual, step=step, average=Average(**parts))

@@ -13,7 +13,7 @@ FIRST = "time to first step"
 #: The step time that a run would have if its machine had the speed of the reference run's machine, as
 #: `causes.step_at_speed_of` computes it.
 AT_SPEED = "step time at equal speed"
-#: the mean step without single disturbed steps, as in `lasting.mean`
+#: the mean step without single disturbed steps, as in `recurrence.mean`
 MEAN = "mean step time"
 
 

@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 from statistics import median
 from typing import Final
 
-from ms_profiler.analysis.comparison import lasting, matching, repeats
+from ms_profiler.analysis.comparison import matching, recurrence, repeats
 from ms_profiler.analysis.comparison.causes import MACHINE, REMARKABLE, Causes, between
 from ms_profiler.analysis.comparison.digest import Digest
 from ms_profiler.analysis.comparison.runs import averaged
@@ -80,7 +80,7 @@ def _means(before: Sequence[Digest], after: Sequence[Digest]) -> Sides | None:
     medians, means = ([_middle(side, name) for side in (before, after)] for name in ("median_ns", "mean_ns"))
     change = medians[1] - medians[0]
     more = means[1] - means[0] - change
-    if abs(more) <= max(OTHER * abs(change), REMARKABLE * medians[0]) or not lasting.recurs(before, after):
+    if abs(more) <= max(OTHER * abs(change), REMARKABLE * medians[0]) or not recurrence.recurs(before, after):
         return None
     spread = max(repeats.spread(before, mean=True), repeats.spread(after, mean=True))
     found = _sides(averaged(repeats.typical(before)), averaged(repeats.typical(after)), spread)

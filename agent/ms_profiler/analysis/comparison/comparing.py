@@ -5,7 +5,7 @@ from dataclasses import asdict, dataclass
 from statistics import median
 from typing import Any, Final
 
-from ms_profiler.analysis.comparison import basis, counting, lasting, matching
+from ms_profiler.analysis.comparison import basis, counting, matching, recurrence
 from ms_profiler.analysis.comparison.causes import Causes
 from ms_profiler.analysis.comparison.digest import Digest, Module, Named
 from ms_profiler.errors import NotComparableError
@@ -240,7 +240,7 @@ def compare(before: Sequence[Digest], after: Sequence[Digest], names: tuple[str,
 def _side(name: str, found: Sequence[Digest], one: Digest) -> Side:
     medians, means = ([getattr(run.step, name) for run in found] for name in ("median_ns", "mean_ns"))
     whole, durations = one.completeness, [run.step.durations_ns for run in found]
-    kept = [lasting.kept(each, each) for each in durations]
+    kept = [recurrence.kept(each, each) for each in durations]
     return Side(
         source=name,
         runs=len(found),

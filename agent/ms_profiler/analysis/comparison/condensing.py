@@ -5,7 +5,7 @@ from typing import Final
 
 import polars as pl
 
-from ms_profiler.analysis.comparison import counting, lasting, moments
+from ms_profiler.analysis.comparison import counting, moments, recurrence
 from ms_profiler.analysis.comparison.digest import (
     VERSION,
     Average,
@@ -52,8 +52,8 @@ def condense(measures: Measures) -> Digest:
     parts = _parts(measures, found, inside, usual)
     step = _step(measures, steady)
     average = None
-    if lasting.apart(step.median_ns, step.mean_ns):
-        whole = lasting.kept(steady.sort("start_ns")["row"].to_list(), list(step.durations_ns))
+    if recurrence.apart(step.median_ns, step.mean_ns):
+        whole = recurrence.kept(steady.sort("start_ns")["row"].to_list(), list(step.durations_ns))
         average = _parts(measures, found, inside, [row for row in whole if row in set(inside)])
     return Digest(
         version=VERSION,
@@ -147,7 +147,7 @@ def _step(measures: Measures, steady: pl.DataFrame) -> StepTime:
         count=len(durations),
         total=table.height,
         source=measures.steps.source.name.lower(),
-        mean_ns=lasting.mean(durations),
+        mean_ns=recurrence.mean(durations),
     )
 
 

@@ -27,7 +27,7 @@ class StepTime:
         count: the number of steady steps.
         total: the number of all steps of the run.
         source: the source of the step marks, which tell where a step ends.
-        mean_ns: the mean of the steady steps without those that `lasting.kept` leaves out; 0 if unknown.
+        mean_ns: the mean of the steady steps without those that `recurrence.kept` leaves out; 0 if unknown.
     """
 
     median_ns: int

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from statistics import fmean, median
 
-from ms_profiler.analysis.comparison import lasting
+from ms_profiler.analysis.comparison import recurrence
 from ms_profiler.analysis.comparison.digest import Count, Digest
 from ms_profiler.analysis.comparison.runs import merge
 
@@ -53,7 +53,7 @@ def spread(runs: Sequence[Digest], mean: bool = False) -> float:
     """Return the usual variation of step times, as a share of the step: (max(m) - min(m)) / 2 / median(m).
 
     If there are several runs, m are their median steps. If there is one run, its steps are divided into blocks
-    (`lasting.blocks`), and m are the medians of the blocks. The result for one run is less certain.
+    (`recurrence.blocks`), and m are the medians of the blocks. The result for one run is less certain.
 
     Args:
         runs: the digests of the runs of one job.
@@ -62,8 +62,8 @@ def spread(runs: Sequence[Digest], mean: bool = False) -> float:
     values: list[float] = [run.step.mean_ns if mean else run.step.median_ns for run in runs]
     if len(runs) == 1:
         durations = list(runs[0].step.durations_ns)
-        chosen = lasting.kept(durations, durations) if mean else durations
-        values = [fmean(block) if mean else median(block) for block in lasting.blocks(chosen)]
+        chosen = recurrence.kept(durations, durations) if mean else durations
+        values = [fmean(block) if mean else median(block) for block in recurrence.blocks(chosen)]
     if not values:
         return 0.0
     return (max(values) - min(values)) / 2 / max(median(values), 1)

@@ -7,7 +7,7 @@ from typing import Final
 from ms_profiler.analysis.comparison import evidence
 from ms_profiler.analysis.comparison.causes import REMARKABLE, Contributor
 from ms_profiler.analysis.comparison.comparing import Comparison, NamedRow, Row
-from ms_profiler.analysis.comparison.lasting import apart
+from ms_profiler.analysis.comparison.recurrence import apart
 from ms_profiler.analysis.metrics.advice.base import length, size
 from ms_profiler.analysis.report.bounded import PARTS
 

@@ -41,6 +41,6 @@ def ranked(found: Diagnosis, facts: Facts) -> list[Advice]:
     waits = max((item.share for item in found.strains if item.cause == BUSY and not item.steps), default=0.0)
 
     def weight(item: Advice) -> float:
-        return item.share if item.what == bounds.RUNNABLE else item.share / max(1 - waits, item.share)
+        return item.share if item.what == bounds.RUNNABLE else item.share / (max(1 - waits, item.share) or 1.0)
 
     return sorted(advice, key=lambda item: (not item.first, -weight(item), -item.share))
