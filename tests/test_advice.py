@@ -323,6 +323,14 @@ def test_functions_that_the_host_runs_are_named():
     assert "mostly slow at train.py:7 (91 %);" in item.evidence and item.action.startswith("Move this code")
 
 
+def test_other_threads_of_the_process_that_run_meanwhile_are_told():
+    (item,) = advice_on(parts=parts(blocked=0.5), crowd=Crowd(0.0, 0.0, 0.0, 0.92))
+    assert item.evidence.endswith("; other threads of this process use 0.9 processors in these steps")
+    assert "may be for Python's global interpreter lock: run this code in another process" in item.action
+    (item,) = advice_on(parts=parts(blocked=0.5), crowd=Crowd(0.0, 0.0, 0.0, 0.3))
+    assert "other threads" not in item.evidence and "lock:" not in item.action
+
+
 def test_the_line_that_waits_is_named_if_the_wait_is_most_of_what_its_samples_show():
     where = "<module> at train.py:17 (92 %)"
     (item,) = [item for item in advice_on(parts=parts(blocked=0.5), functions=where) if item.cause == "host-waits"]

@@ -8,6 +8,7 @@ import pytest
 from microseconds import US, shown
 from ms_profiler.analysis.metrics import scheduling
 from ms_profiler.analysis.model import tables
+from ms_profiler.store import host_metrics
 
 
 def cells(*rows):
@@ -46,26 +47,45 @@ def looks(*threads):
     return pl.DataFrame(rows, schema=tables.LOOKS, orient="row")
 
 
+NO_HOST = pl.DataFrame(schema=tables.HOST)
 DURING = pl.DataFrame({"start_ns": [0], "end_ns": [10_000 * US]})
 
 
 def test_the_part_of_steps_that_waited_for_a_processor():
     known = looks((1, 1, 5000, 4000), (2, 1, 1000, 2000))
-    found = scheduling.crowd(known, 1, 1, DURING, 2)
+    found = scheduling.crowd(known, NO_HOST, 1, 1, DURING, 2)
     assert found.queued == pytest.approx(0.4)
     # the other threads waited for 6 of the 12 ms in which they wanted a processor
     assert found.pressure == found.others == pytest.approx(0.5)
     assert found.busy
     half = pl.DataFrame({"start_ns": [0], "end_ns": [5000 * US]})
-    assert scheduling.crowd(known, 1, 1, half, 2).queued == pytest.approx(0.4)
+    assert scheduling.crowd(known, NO_HOST, 1, 1, half, 2).queued == pytest.approx(0.4)
 
 
 def test_a_job_that_fills_the_processors_itself_is_no_busy_machine():
-    found = scheduling.crowd(looks((1, 1, 9000, 1000), (2, 1, 8000, 2000)), 1, 1, DURING, 2)
+    found = scheduling.crowd(looks((1, 1, 9000, 1000), (2, 1, 8000, 2000)), NO_HOST, 1, 1, DURING, 2)
     assert found.pressure == pytest.approx(0.15) and not found.busy
-    assert not scheduling.crowd(looks((1, 1, 1000, 9000)), 1, 1, DURING, 2, threads=16).busy
-    assert not scheduling.crowd(looks((1, 1, 9900, 100)), 1, 1, DURING, 0).busy
-    assert scheduling.crowd(looks(), 1, 1, DURING, 2) == scheduling.Crowd(0.0, 0.0, 0.0)
+    assert not scheduling.crowd(looks((1, 1, 1000, 9000)), NO_HOST, 1, 1, DURING, 2, threads=16).busy
+    assert not scheduling.crowd(looks((1, 1, 9900, 100)), NO_HOST, 1, 1, DURING, 0).busy
+    assert scheduling.crowd(looks(), NO_HOST, 1, 1, DURING, 2) == scheduling.Crowd(0.0, 0.0, 0.0)
+
+
+def test_the_processors_that_other_threads_of_the_process_use():
+    """Process 1 uses 1.2 processors, of which its stepping thread uses 0.3; process 2 does not count."""
+    rows = [
+        (process, metric.name, None, None, 0, 10_000 * US, value, metric.unit)
+        for process, metric, value in (
+            (1, host_metrics.USER, 1.1),
+            (1, host_metrics.SYSTEM, 0.1),
+            (2, host_metrics.USER, 5),
+        )
+    ]
+    host = pl.DataFrame(rows, schema=tables.HOST, orient="row")
+    known = looks((1, 1, 3000, 0), (1, 2, 100, 0), (2, 1, 5000, 0))
+    assert scheduling.crowd(known, host, 1, 1, DURING, 2).beside == pytest.approx(0.9)
+    assert scheduling.crowd(known, NO_HOST, 1, 1, DURING, 2).beside == 0
+    # without samples of the stepping thread, its own part is unknown
+    assert scheduling.crowd(looks((2, 1, 5000, 0)), host, 1, 1, DURING, 2).beside == 0
 
 
 def test_part_of_some_times_in_which_a_thread_waited_for_a_processor():

@@ -186,7 +186,8 @@ def diagnose(
         did = bounds.parts(cut, cut.head(0), cut.head(0), cut.head(0), None, collecting, cells)
         pieces, path = _of_device(recording, recording.device, stream, spans, steps, did, rows)
     own_spans = _during(spans, steps, during)
-    crowd = scheduling.crowd(recording.looks, steps.process, steps.thread, during, *_processors(recording))
+    known = recording.looks, recording.host
+    crowd = scheduling.crowd(*known, steps.process, steps.thread, during, *_processors(recording))
     return Diagnosis(
         pieces=pieces,
         parts=bounds.by_step(pieces),

@@ -217,7 +217,7 @@ def delayed(looks: pl.DataFrame, steps: Steps, moments: pl.DataFrame, crowd: sch
             found[part] = 1 - (1 - found[part]) * (1 - scheduling.delayed(*place, waiting, moments))
     if crowd.busy:
         own = moments.filter(pl.col("part") != bounds.COMMUNICATION)
-        found[bounds.COMMUNICATION] = 1 - 1 / (1 + 2 * scheduling.crowd(*place, own, 0).queued)
+        found[bounds.COMMUNICATION] = 1 - 1 / (1 + 2 * scheduling.queued(known, own))
     return Delayed(found, lost)
 
 

@@ -5,7 +5,8 @@ from typing import Final
 
 import polars as pl
 
-from ms_profiler.analysis.metrics import intervals
+from ms_profiler.analysis.metrics import host_load, intervals
+from ms_profiler.store import host_metrics
 
 #: intervals between two samples of a thread. `off_ns`: how long the thread was off its processor. `queued_ns`: how much
 #: of this time it waited for a processor; null if the system did not report the wait
@@ -36,11 +37,13 @@ class Crowd:
             unknown.
         others: the part of `pressure` that other programs caused: `pressure` itself, or 0 if the job itself filled the
             processors.
+        beside: number of processors that other threads of the process used on average; 0 if unknown.
     """
 
     queued: float
     pressure: float
     others: float
+    beside: float = 0.0
 
     @property
     def busy(self) -> bool:
@@ -133,7 +136,13 @@ def idle(known: pl.DataFrame) -> pl.DataFrame:
 
 
 def crowd(
-    looks: pl.DataFrame, process: int, thread: int, during: pl.DataFrame, processors: int, threads: int = 1
+    looks: pl.DataFrame,
+    host: pl.DataFrame,
+    process: int,
+    thread: int,
+    during: pl.DataFrame,
+    processors: int,
+    threads: int = 1,
 ) -> Crowd:
     """Return the waits of the job's threads for processors.
 
@@ -142,6 +151,7 @@ def crowd(
 
     Args:
         looks: the samples of threads, with the columns of `tables.LOOKS`.
+        host: the numbers of the operating system, with the columns of `tables.HOST`.
         process: the process of the stepping thread.
         thread: the number of the stepping thread, which runs the steps.
         during: the steps, without overlap, sorted by time.
@@ -149,15 +159,19 @@ def crowd(
         threads: number of threads that compute an operator together; only the stepping thread among them has samples.
     """
     length = max(intervals.total_ns(during), 1)
-    waited = ran = own = 0.0
+    waited = ran = own = own_ran = 0.0
     for pid, number in watched(looks):
         queued_ns, ran_ns = _inside(cells(looks, pid, number), during)
         waited, ran = waited + queued_ns, ran + ran_ns
         if (pid, number) == (process, thread):
-            own = queued_ns
+            own, own_ran = queued_ns, ran_ns
+    used = host_load.amounts(
+        host.filter(pl.col("process") == process), (host_metrics.USER, host_metrics.SYSTEM), during
+    )
+    beside = 0.0 if used is None or not own_ran else max(float(used.sum()) * 1e9 - own_ran, 0.0)
     pressure = waited / max(waited + ran, 1.0)
     full = 0 < processors < threads or 0 < processors * FULL * length <= ran
-    return Crowd(min(own / length, 1.0), pressure, 0.0 if full else pressure)
+    return Crowd(min(own / length, 1.0), pressure, 0.0 if full else pressure, beside / length)
 
 
 def queued(known: pl.DataFrame, during: pl.DataFrame) -> float:

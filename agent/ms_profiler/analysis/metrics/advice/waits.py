@@ -20,6 +20,8 @@ from ms_profiler.analysis.metrics.phases import OTHER
 
 #: too few processors are reported if the stepping thread waits for one during at least this share of the steps' time
 CROWDED: Final = 0.2
+#: other threads of the process are mentioned if they use at least this number of processors
+BESIDE: Final = 0.5
 #: a late rank is reported if waiting for other ranks takes at least this share of the exchanges' time
 LATE: Final = 0.8
 #: small packets are reported if small exchanges take at least this share of the time of all exchanges
@@ -87,15 +89,22 @@ def blocked(found: Diagnosis, facts: Facts) -> Iterator[Advice]:
     # `facts.functions` describes the blocked part and the parts of `aside` together. So the advice quotes it only if
     # the blocked part is at least as long as those parts
     functions = f", mostly {facts.functions}" if facts.functions and share >= aside else ""
+    others = lock = ""
+    if found.crowd.beside >= BESIDE:
+        others = f"; other threads of this process use {found.crowd.beside:.1f} processors in these steps"
+        lock = (
+            " If one of the other threads runs Python code, the wait may be for Python's global interpreter lock: run "
+            'this code in another process. With "host_sys": ["cpu"], the timeline shows how long each thread runs.'
+        )
     yield Advice(
         "host-waits",
         bounds.BLOCKED,
         share,
         f"host waits: in {percent(share)} of the steady steps {facts.lane} is asleep or blocked and nothing computes"
         f"{', ' + place if where or module else ''}{functions}"
-        f"{verdict.in_few(verdict.few(found.moments), bounds.BLOCKED)}",
+        f"{verdict.in_few(verdict.few(found.moments), bounds.BLOCKED)}{others}",
         "Look in the trace at the gaps there: a sleep, a lock, a file, a socket or another process that the script "
-        f"waits for. Move this wait out of the loop, or to another thread that runs ahead.{samples(facts)}",
+        f"waits for. Move this wait out of the loop, or to another thread that runs ahead.{lock}{samples(facts)}",
         worst_step(found, facts, bounds.BLOCKED),
         facts.lane,
     )
