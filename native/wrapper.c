@@ -320,7 +320,13 @@ static PyObject *wrapper_class(PyObject *object, void *unused) {
   return PyObject_GetAttrString(((wrapper *)object)->function, "__class__");
 }
 
+static PyObject *wrapper_plain_reduce(PyObject *object, PyObject *unused) {
+  (void)unused;
+  return PyObject_CallMethod(((wrapper *)object)->function, "__reduce__", NULL);
+}
+
 static PyMethodDef methods[] = {
+    {"__reduce__", wrapper_plain_reduce, METH_NOARGS, "Return what the wrapped function returns."},
     {"__reduce_ex__", wrapper_reduce, METH_O, "Return what pickles the wrapped function."},
     {NULL, NULL, 0, NULL},
 };

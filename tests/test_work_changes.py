@@ -16,7 +16,7 @@ from test_shifts import MS, made
 OWNERS, OPERATOR = 20, 5_000
 
 
-def counted(count, numbers, operators, speed=lambda number: 1.0):
+def counted(count, numbers, operators, speed=lambda number: 1.0, length=lambda number: MS, slower=lambda *_: 1):
     """Return steps, the owners in the sampled steps `numbers`, and spans of their operators.
 
     Args:
@@ -24,16 +24,20 @@ def counted(count, numbers, operators, speed=lambda number: 1.0):
         numbers: numbers of the sampled steps.
         operators: function of an owner's number and a step's number: the number of its operators in this step.
         speed: function of a step's number: the factor of all times in it.
+        length: function of a step's number: its length, ns.
+        slower: function of an owner's number and a step's number: the factor of the times of its operators.
     """
     chance, known = random.Random(5), set(numbers)
-    steps = made([int(MS * speed(number) * chance.gauss(1, 0.05)) for number in range(count)], known.__contains__)
+    steps = made(
+        [int(length(number) * speed(number) * chance.gauss(1, 0.05)) for number in range(count)], known.__contains__
+    )
     starts, pieces, spans = steps.table["start_ns"].to_list(), [], []
     for number in numbers:
         at = starts[number]
         for owner in range(OWNERS):
             begin = at
             for _ in range(operators(owner, number)):
-                took = int(OPERATOR * speed(number) * chance.gauss(1, 0.1))
+                took = int(OPERATOR * speed(number) * slower(owner, number) * chance.gauss(1, 0.1))
                 spans.append((1, 1, 0, int(Category.OP), at, at + took))
                 at += took
             if at > begin:
@@ -75,7 +79,7 @@ def test_a_module_that_works_twice_is_found_while_the_speed_of_the_processor_cha
     change = work_changes.shift(shifts.alike(steps), steps, found, spans)
     assert (change["after_step"], change["step"]) == (14_757, 15_250)
     (module,) = change["modules"]
-    assert (module["module"], module["operators_before"], module["operators_after"]) == ("net.3", 5, 10)
+    assert (module["module"], module["count_before"], module["count_after"]) == ("net.3", 5, 10)
     assert module["after_ms"] / module["before_ms"] == pytest.approx(2, abs=0.15)
 
 
@@ -96,7 +100,7 @@ def test_a_module_that_is_no_longer_called_and_another_one_that_begins_are_both_
     steps, found, spans = counted(1_000, range(1_000), lambda owner, number: 5 * (owner != 8 or number >= 600))
     change = work_changes.shift(shifts.alike(steps), steps, found, spans)
     (module,) = change["modules"]
-    assert (module["module"], module["before_ms"], module["operators_before"]) == ("net.8", 0, 0)
+    assert (module["module"], module["before_ms"], module["count_before"]) == ("net.8", 0, 0)
 
 
 NONE = {
@@ -124,7 +128,8 @@ def test_a_long_burst_of_sampled_steps_before_the_change_hides_nothing():
     )
     change = work_changes.shift(shifts.alike(steps), steps, found, spans)
     assert (change["after_step"], change["step"]) == (9_399, 9_750)
-    assert change["before_ms"] == pytest.approx(1, rel=0.1)
+    # these made-up lengths of steps do not depend on the operators
+    assert change["before_ms"] is None and change["after_ms"] is None
 
 
 def test_few_steps_with_other_numbers_hide_no_change():
@@ -147,7 +152,8 @@ def test_a_change_of_the_speed_and_one_of_the_work_have_a_line_each():
     assert [each["module"] for each in summary["work_change"]["modules"]] == ["net.3"]
     speed, work = changes.lines(summary)
     assert speed.startswith(f"From step {summary['shift']['step']} on: ") and "no single module" in speed
-    assert work.startswith("From step 15250 (or up to 492 steps earlier, which were not sampled) on: ")
+    start = "From step 15250 (or up to 492 steps earlier, which were not sampled) on, a step does other work: net.3 "
+    assert work.startswith(start)
     assert "net.3 " in work and "(10 operators in place of 5)" in work
 
 
@@ -159,6 +165,76 @@ def test_one_change_has_one_line_and_the_numbers_of_operators_tell_its_place():
     assert summary["work_change"] is None and summary["slowing"] is None
     assert [each["module"] for each in summary["shift"]["modules"]] == ["net.3"]
     assert summary["shift"]["step"] == 15_250
+
+
+def test_the_length_of_a_step_is_stated_if_the_steps_show_it():
+    steps, found, spans = counted(
+        2_000,
+        range(2_000),
+        lambda owner, number: 25 if owner == 3 and number >= 1_500 else 5,
+        length=lambda number: MS + 100_000 * (number >= 1_500),
+    )
+    change = work_changes.shift(shifts.alike(steps), steps, found, spans)
+    assert (change["before_ms"], change["after_ms"]) == (pytest.approx(1, rel=0.03), pytest.approx(1.1, rel=0.03))
+
+
+def test_two_changes_of_one_module_at_different_steps_have_a_line_each():
+    steps, found, spans = counted(
+        1_000,
+        range(1_000),
+        lambda owner, number: 7 if owner == 3 and number >= 700 else 5,
+        length=lambda number: MS + 125_000 * (number >= 300) + 50_000 * (number >= 700),
+        slower=lambda owner, number: 6 if owner == 3 and number >= 300 else 1,
+    )
+    summary = lasting.summary(steps, found, spans)
+    assert summary["shift"]["step"] == pytest.approx(300, abs=3)
+    assert summary["work_change"]["step"] == 700
+
+
+def test_a_module_that_becomes_slower_is_no_change_of_the_processors_speed():
+    steps, found, spans = counted(
+        1_000,
+        range(1_000),
+        lambda owner, number: 20 if owner == 8 and number >= 500 else 5,
+        length=lambda number: MS + 450_000 * (number >= 500),
+        slower=lambda owner, number: 16 if owner == 3 and number >= 500 else 1,
+    )
+    (module,) = work_changes.shift(shifts.alike(steps), steps, found, spans)["modules"]
+    assert module["module"] == "net.8"
+    assert module["after_ms"] / module["before_ms"] == pytest.approx(4, rel=0.1)
+
+
+def test_all_modules_that_change_count_but_three_are_named():
+    steps, found, spans = counted(1_000, range(1_000), lambda owner, number: 8 if number >= 500 else 5)
+    change = work_changes.shift(shifts.alike(steps), steps, found, spans)
+    assert len(change["modules"]) == 3 and change["more"] == OWNERS - 3
+    assert changes.lines({"shift": change})[0].endswith(f", and {OWNERS - 3} more")
+
+
+def test_a_change_that_only_one_burst_shows_says_so():
+    numbers = [*range(32), *bursts(12_000)[::4], *range(18_010, 18_018)]
+    steps, found, spans = counted(
+        20_000, sorted({*numbers}), lambda owner, number: 10 if owner == 3 and number >= 18_000 else 5
+    )
+    change = work_changes.shift(shifts.alike(steps), steps, found, spans)
+    assert change["together"] == 8
+    assert (
+        " earlier, which were not sampled) on, seen in 8 sampled steps in a row, a step "
+        in changes.lines({"shift": change})[0]
+    )
+
+
+def test_steps_that_become_longer_little_by_little_have_a_line_beside_a_change_of_the_work():
+    steps, found, spans = counted(
+        1_000,
+        range(1_000),
+        lambda owner, number: 12 if owner == 3 and number >= 500 else 5,
+        length=lambda number: MS * (1 + number / 1_000),
+    )
+    summary = lasting.summary(steps, found, spans)
+    work, gradual = changes.lines(summary)
+    assert "on, a step does other work: net.3 " in work
+    assert gradual.startswith("Steps become longer little by little")
 
 
 JOB = """
@@ -192,8 +268,8 @@ def test_a_layer_of_a_real_job_that_works_twice_from_one_step_on_is_named(launch
         for change in stated
         if change is not None
         for module in change["modules"]
-        if "operators_after" in module
+        if "count_after" in module
     ]
     ((step, module),) = changed
     assert step == 80 and module["module"] == "Sequential.7.linear"
-    assert module["operators_after"] > 1.5 * module["operators_before"]
+    assert module["count_after"] > 1.5 * module["count_before"]

@@ -82,6 +82,7 @@ def test_a_method_of_a_type_in_c_is_pickled_and_copied_as_without_a_wrapper():
     assert not hasattr(replaced, "__module__") and replaced.__qualname__ == "str.upper"
     for protocol in range(pickle.HIGHEST_PROTOCOL + 1):
         assert pickle.dumps(replaced, protocol) == pickle.dumps(str.upper, protocol)
+    assert replaced.__reduce__() == str.upper.__reduce__()
     assert copy.copy(replaced) == copy.deepcopy(replaced) == str.upper
 
 

@@ -25,7 +25,8 @@ def summary(steady: pl.DataFrame, steps: Steps, spans: pl.DataFrame, names: pl.S
         names: the names of the recording.
 
     Returns:
-        `per_step_ms`, `share` (of the time of these steps), and `modules`: what is recomputed, the longest first.
+        `per_step_ms`, `share` (of the time of these steps), `modules` (what is recomputed, the longest first), and
+        `count` (how many names there are).
     """
     texts = names.to_frame("text").with_row_index("name").filter(pl.col("text").str.starts_with(RECOMPUTE))
     own = spans.filter(
@@ -44,4 +45,5 @@ def summary(steady: pl.DataFrame, steps: Steps, spans: pl.DataFrame, names: pl.S
         "per_step_ms": milliseconds(took_ns / steady.height),
         "share": round(took_ns / max(int(steady["duration_ns"].sum()), 1), 6),
         "modules": modules.head(NAMED).to_list(),
+        "count": modules.len(),
     }

@@ -8,7 +8,6 @@ step, and ten in each step from some step on, its work has changed for certain.
 import itertools
 import math
 import statistics
-from collections.abc import Callable
 from typing import Any, Final, NamedTuple
 
 import polars as pl
@@ -27,26 +26,38 @@ SETTLED: Final = 3
 MOST: Final = 512
 #: largest number of sampled steps on either side that tell the time of a module
 NEAR: Final = 64
-#: smallest part of a step that the changed modules gain or lose
+#: number of steps with the same records on either side whose medians are stated, if they agree with the modules' times
+LENGTHS: Final = 512
+#: the change of these medians is between these multiples of the change of the modules' own times
+AGREES: Final = (0.5, 4.0)
+#: smallest part of the shortest step before the change that the changed modules gain or lose
 LEAST: Final = 0.01
 #: largest number of modules that are named; and the smallest part of the largest change that each of them makes up
 NAMED: Final = 3
 WORTH: Final = 0.2
 
 
-class _Counted(NamedTuple):
-    """Numbers of operators of a module in a step: `before` and `after`, and the sampled steps before the change."""
+class _Moved(NamedTuple):
+    """A module that executes another number of operators than before.
 
-    before: int
-    after: int
-    at: int
+    Attributes:
+        owner: the module.
+        counts: the number of its operators in a step before the change, and after it.
+        times_ns: its own time in a step before the change, and after it at the speed before it.
+    """
+
+    owner: str
+    counts: tuple[int, int]
+    times_ns: tuple[float, float]
+
+    @property
+    def gain_ns(self) -> float:
+        """Return by how much its own time in a step changed, ns."""
+        return self.times_ns[1] - self.times_ns[0]
 
 
 def shift(same: pl.DataFrame, steps: Steps, found: Ownership | None, spans: pl.DataFrame) -> dict[str, Any] | None:
     """Return a lasting change of the numbers of operators, in the form of `shifts.shift`; None without one.
-
-    The time of a module after the change is compared with the time of the modules whose numbers of operators stay the
-    same. So it holds for the processor's speed before the change.
 
     Args:
         same: steps with the same records.
@@ -55,8 +66,11 @@ def shift(same: pl.DataFrame, steps: Steps, found: Ownership | None, spans: pl.D
         spans: table of the run's spans, with the columns of `tables.SPANS`.
 
     Returns:
-        The items of `shifts.shift`. `after_step` is the last sampled step before the change, and `step` the first one
-        after it. Each of the `modules` has `operators_before` and `operators_after` as well.
+        The items of `shifts.shift`; `before_ms` and `after_ms` are None if the lengths of the steps do not show the
+        change. `after_step` is the last sampled step before the change, and `step` the first one after it. `together`
+        is the number of sampled steps after the change, or before it, if all of them follow each other; 0 otherwise.
+        `counted` is "operators" or "kernels". Each of the `modules` has `count_before` and `count_after` as well.
+        `more` is the number of further modules.
     """
     if found is None or same.is_empty():
         return None
@@ -66,61 +80,67 @@ def shift(same: pl.DataFrame, steps: Steps, found: Ownership | None, spans: pl.D
     if searched.len() < 2 * SIDE:
         return None
     operators = _operators(found, steps, spans)
-    changed, varying = _changed(_counts(found, operators, searched), searched.len())
-    place = _place(changed, found, searched)
+    counts = _counts(found, operators, searched)
+    places, unsteady = _places(counts, searched.len())
+    place = _main(places, found, searched)
     if place is None:
         return None
-    changed = {owner: counted for owner, counted in changed.items() if abs(counted.at - place) <= 1}
+    changed = [owner for owner, at in places.items() if abs(at - place) <= 1]
+    numbers = _numbers(counts, changed, place, searched.len())
     place = _refined(changed, found, operators, known, searched[place - 1 : place + 1])
-    before, after = known[max(place - NEAR, 0) : place], known[place : place + NEAR]
-    modules = _modules(changed, _times(found, before, after, varying | set(changed)))
-    length_ms = milliseconds(_length(same, table["start_ns"][before[0]], table["start_ns"][before[-1]]))
-    gain_ms = sum(each["after_ms"] - each["before_ms"] for each in modules)
-    if not length_ms or abs(gain_ms) < LEAST * length_ms:
+    sides = known[max(place - NEAR, 0) : place], known[place : place + NEAR]
+    times = _times(found, sides, changed, unsteady | set(places))
+    moved = [_Moved(owner, numbers[owner], times[owner]) for owner in changed]
+    # a module that executes more operators and takes less time explains no longer step
+    moved = [each for each in moved if each.gain_ns * (each.counts[1] - each.counts[0]) > 0]
+    moved.sort(key=lambda each: (-abs(each.gain_ns), each.owner))
+    gain_ns = sum(each.gain_ns for each in moved)
+    last, first = (int(table["start_ns"][step]) for step in (sides[0][-1], sides[1][0]))
+    lengths = _lengths(same, last, first)
+    # other programs lengthen most steps of a busy machine, but hardly the shortest one
+    shortest_ns = min(table["duration_ns"].gather(sides[0]).to_list())
+    if not gain_ns or abs(gain_ns) < LEAST * shortest_ns:
         return None
+    agrees = lengths is not None and AGREES[0] <= (lengths[1] - lengths[0]) / gain_ns <= AGREES[1]
+    worth = [each for each in moved if abs(each.gain_ns) >= WORTH * abs(moved[0].gain_ns)]
     return {
-        "after_step": int(table["number"][before[-1]]),
-        "step": int(table["number"][after[0]]),
-        "before_ms": length_ms,
-        "after_ms": round(length_ms + gain_ms, 6),
-        "statistic": "median before, and the same with what the modules add or save",
-        "modules": modules,
+        "after_step": int(table["number"][sides[0][-1]]),
+        "step": int(table["number"][sides[1][0]]),
+        "before_ms": milliseconds(lengths[0]) if lengths and agrees else None,
+        "after_ms": milliseconds(lengths[1]) if lengths and agrees else None,
+        "statistic": f"medians of up to {LENGTHS} steps before and after",
+        "together": _together(known, place),
+        "counted": "kernels" if found.basis == "kernels" else "operators",
+        "more": len(moved) - len(worth[:NAMED]),
+        "modules": [
+            {
+                "module": each.owner,
+                "before_ms": milliseconds(each.times_ns[0]),
+                "after_ms": milliseconds(each.times_ns[1]),
+                "count_before": each.counts[0],
+                "count_after": each.counts[1],
+            }
+            for each in worth[:NAMED]
+        ],
     }
 
 
-def _length(same: pl.DataFrame, first_ns: int, last_ns: int) -> float:
-    """Return the median length of the steps between two times, ns.
+def _lengths(same: pl.DataFrame, last_ns: int, first_ns: int) -> tuple[float, float] | None:
+    """Return the median lengths of the steps before a time and of those from another time on, ns; None without them."""
+    start = pl.col("start_ns")
+    before = same.filter(start <= last_ns)["duration_ns"].tail(LENGTHS)
+    after = same.filter(start >= first_ns)["duration_ns"].head(LENGTHS)
+    if min(before.len(), after.len()) < SIDE:
+        return None
+    return _middle(before.to_list()), _middle(after.to_list())
 
-    The processor's speed may change later, so later steps do not count. If all steps between the times are sampled, the
-    `NEAR` steps before them count.
-    """
-    earlier = same.filter(pl.col("start_ns") <= last_ns)
-    among = earlier.filter(pl.col("start_ns") >= first_ns)
-    return _middle((earlier.tail(NEAR) if among.is_empty() else among)["duration_ns"].to_list())
 
-
-def _modules(changed: dict[str, _Counted], times: Callable[[str], tuple[float, float]]) -> list[dict[str, Any]]:
-    """Return the modules that explain the change of a step, the largest change first, as `shift` does.
-
-    Args:
-        changed: the modules that changed.
-        times: the result of `_times`.
-    """
-    rows = [(owner, counted, *times(owner)) for owner, counted in changed.items()]
-    # a module that executes more operators and takes less time explains no longer step
-    rows = [row for row in rows if (row[3] - row[2]) * (row[1].after - row[1].before) > 0]
-    rows.sort(key=lambda row: (-abs(row[3] - row[2]), row[0]))
-    return [
-        {
-            "module": owner,
-            "before_ms": milliseconds(before_ns),
-            "after_ms": milliseconds(after_ns),
-            "operators_before": counted.before,
-            "operators_after": counted.after,
-        }
-        for owner, counted, before_ns, after_ns in rows[:NAMED]
-        if abs(after_ns - before_ns) >= WORTH * abs(rows[0][3] - rows[0][2])
-    ]
+def _together(known: pl.Series, place: int) -> int:
+    """Return the number of sampled steps on a side of the change that has only one burst of them; 0 without one."""
+    steps = known.to_list()
+    if len(steps) == steps[-1] - steps[0] + 1:  # all steps are recorded
+        return 0
+    return min((len(side) for side in (steps[:place], steps[place:]) if len(side) == side[-1] - side[0] + 1), default=0)
 
 
 def _operators(found: Ownership, steps: Steps, spans: pl.DataFrame) -> pl.Series:
@@ -149,8 +169,8 @@ def _counts(found: Ownership, operators: pl.Series, chosen: pl.Series) -> pl.Dat
     return counted.group_by("place", "owner", "part").agg(pl.col("count").sum())
 
 
-def _changed(counts: pl.DataFrame, whole: int) -> tuple[dict[str, _Counted], set[str]]:
-    """Return the owners with another number of operators from one step on, and those whose numbers vary in other ways.
+def _places(counts: pl.DataFrame, whole: int) -> tuple[dict[str, int], set[str]]:
+    """Return the place from which on an owner has another number of operators, and the owners whose numbers vary.
 
     Args:
         counts: the numbers of operators, from `_counts`.
@@ -158,21 +178,35 @@ def _changed(counts: pl.DataFrame, whole: int) -> tuple[dict[str, _Counted], set
     """
     varies = (pl.len() < whole) | (pl.col("count").min() < pl.col("count").max())
     keys = counts.group_by("owner", "part").agg(pl.col("place", "count"), varies.alias("varies"))
-    changed: dict[str, _Counted] = {}
+    found: dict[str, int] = {}
     varying: set[str] = set()
     for owner, _, places, values, _ in keys.filter("varies").sort("owner", "part").iter_rows():
-        series = [0] * whole
-        for place, value in zip(places, values, strict=True):
-            series[place] = value
+        series = _series(places, values, whole)
         if _steady(series):
             continue
-        one, other = _jump(series), changed.get(owner)
-        if one is None or (other is not None and abs(other.at - one.at) > 1):
+        at = _jump(series)
+        if at is None or abs(found.get(owner, at) - at) > 1:
             varying.add(owner)
         else:
-            before, after = (other.before, other.after) if other else (0, 0)
-            changed[owner] = _Counted(before + one.before, after + one.after, one.at)
-    return {owner: one for owner, one in changed.items() if one.before != one.after}, varying
+            found[owner] = at
+    return {owner: at for owner, at in found.items() if owner not in varying}, varying
+
+
+def _series(places: list[int], values: list[int], whole: int) -> list[int]:
+    series = [0] * whole
+    for place, value in zip(places, values, strict=True):
+        series[place] = value
+    return series
+
+
+def _numbers(counts: pl.DataFrame, owners: list[str], place: int, whole: int) -> dict[str, tuple[int, int]]:
+    """Return for each owner the usual number of its operators in all parts of a step, before a place and after it."""
+    sums = counts.filter(pl.col("owner").is_in(owners)).group_by("owner", "place").agg(pl.col("count").sum())
+    found = {}
+    for owner, places, values in sums.group_by("owner").agg("place", "count").iter_rows():
+        series = _series(places, values, whole)
+        found[owner] = statistics.mode(series[:place]), statistics.mode(series[place:])
+    return found
 
 
 def _steady(series: list[int]) -> bool:
@@ -180,8 +214,8 @@ def _steady(series: list[int]) -> bool:
     return series.count(statistics.mode(series)) >= (1 - STRAY) * len(series)
 
 
-def _jump(series: list[int]) -> _Counted | None:
-    """Return the two numbers of a series that has one number up to some place, and another from there on."""
+def _jump(series: list[int]) -> int | None:
+    """Return the place before which a series has one number, and from which on it has another one; None without one."""
     before, after = statistics.mode(series[:SIDE]), statistics.mode(series[-SIDE:])
     if before == after:
         return None
@@ -193,12 +227,10 @@ def _jump(series: list[int]) -> _Counted | None:
     sides = at, len(series) - at
     if min(sides) < SIDE or any(stray > STRAY * side for stray, side in zip(strays, sides, strict=True)):
         return None
-    return _Counted(before, after, at)
+    return at
 
 
-def _refined(
-    changed: dict[str, _Counted], found: Ownership, operators: pl.Series, known: pl.Series, bounds: pl.Series
-) -> int:
+def _refined(changed: list[str], found: Ownership, operators: pl.Series, known: pl.Series, bounds: pl.Series) -> int:
     """Return the place of the first step after a change among all sampled steps.
 
     Args:
@@ -209,48 +241,48 @@ def _refined(
         bounds: the last step before the change and the first one after it, of those that were searched.
     """
     first, last = (int(known.search_sorted(step)) for step in bounds)
-    counts = _counts(found, operators, known[first : last + 1]).filter(pl.col("owner").is_in(list(changed)))
+    counts = _counts(found, operators, known[first : last + 1]).filter(pl.col("owner").is_in(changed))
     sums = dict(counts.group_by("place").agg(pl.col("count").sum()).iter_rows())
     before, after = sums.get(0, 0), sums.get(last - first, 0)
     near = (abs(sums.get(place, 0) - after) < abs(sums.get(place, 0) - before) for place in range(last - first + 1))
     return first + next((place for place, passed in enumerate(near) if passed), last - first)
 
 
-def _place(changed: dict[str, _Counted], found: Ownership, searched: pl.Series) -> int | None:
+def _main(places: dict[str, int], found: Ownership, searched: pl.Series) -> int | None:
     """Return the place of the change whose modules take most time; None without a change."""
-    if not changed:
+    if not places:
         return None
     steps = found.by_step.filter(pl.col("step").is_in(searched.implode()))
     took = dict(steps.group_by("owner").agg(pl.col("self_ns").sum()).iter_rows())
-    places: dict[int, int] = {}
-    for owner, counted in changed.items():
-        places[counted.at] = places.get(counted.at, 0) + took.get(owner, 0)
-    return max(places, key=lambda place: (places[place], -place))
+    sums: dict[int, int] = {}
+    for owner, at in places.items():
+        sums[at] = sums.get(at, 0) + took.get(owner, 0)
+    return max(sums, key=lambda at: (sums[at], -at))
 
 
 def _times(
-    found: Ownership, before: pl.Series, after: pl.Series, but: set[str]
-) -> Callable[[str], tuple[float, float]]:
-    """Return a function: owner -> its time in a step before the change and after it, ns, at the speed before it.
+    found: Ownership, sides: tuple[pl.Series, pl.Series], owners: list[str], others: set[str]
+) -> dict[str, tuple[float, float]]:
+    """Return the time of owners in a step before the change and after it, ns, both at the processor's speed before it.
+
+    The processor's speed changed by the median of (time after / time before) of the modules whose work is the same.
 
     Args:
         found: the owners of the time.
-        before: the sampled steps before the change.
-        after: the sampled steps after it.
-        but: the owners that do not tell the processor's speed, because their own work varies.
+        sides: the sampled steps before the change and after it.
+        owners: the owners whose times are returned.
+        others: the owners that do not tell the processor's speed, because their work varies.
     """
-    others = found.by_step.filter(~pl.col("owner").is_in(but)).group_by("step").agg(pl.col("self_ns").sum())
-    speed = dict(others.filter(pl.col("self_ns") > 0).iter_rows())
-    usual = _middle([speed[step] for step in before if step in speed])
-
-    def times(owner: str) -> tuple[float, float]:
-        own = dict(found.by_step.filter(pl.col("owner") == owner).select("step", "self_ns").iter_rows())
-        earlier = _middle([own.get(step, 0) for step in before])
-        if not usual:
-            return earlier, _middle([own.get(step, 0) for step in after])
-        return earlier, usual * _middle([own.get(step, 0) / speed[step] for step in after if step in speed])
-
-    return times
+    medians: list[dict[str, float]] = []
+    for side in sides:
+        own = found.by_step.filter(pl.col("step").is_in(side.implode()))
+        # an owner takes no time in the steps without a row
+        rows = own.group_by("owner").agg(pl.col("self_ns").extend_constant(0, side.len() - pl.len()).median())
+        medians.append(dict(rows.iter_rows()))
+    before, after = medians
+    ratios = [after[owner] / time for owner, time in before.items() if owner not in others and time and owner in after]
+    speed = (_middle(ratios) if ratios else 1.0) or 1.0
+    return {owner: (before.get(owner, 0.0), after.get(owner, 0.0) / speed) for owner in owners}
 
 
 def _middle(values: list[Any]) -> float:

@@ -12,17 +12,11 @@ MUCH: Final = 0.1
 
 def lines(summary: dict[str, Any]) -> list[str]:
     """Return lines about sudden changes of the steps in a summary, or about the gradual one; nothing without any."""
-    sudden = [found for name in ("shift", "work_change") if (found := summary.get(name))]
-    if sudden:
-        return [
-            f"From step {found['step']}{_since(found)} on: {_change(found['before_ms'], found['after_ms'])} a step "
-            f"({found['statistic']}); {_whose(found)}"
-            for found in sudden
-        ]
+    lines = [_sudden(found) for name in ("shift", "work_change") if (found := summary.get(name))]
     if slowing := summary.get("slowing"):
         change = _change(slowing["from_ms"], slowing["to_ms"])
-        return [f"Steps become longer little by little: {change}; {_whose(slowing)}"]
-    return []
+        lines.append(f"Steps become longer little by little: {change}; {_whose(slowing)}")
+    return lines
 
 
 def long(summary: dict[str, Any]) -> list[str]:
@@ -48,6 +42,15 @@ def _change(before: float, after: float) -> str:
     return f"{milliseconds(before)} -> {milliseconds(after)}"
 
 
+def _sudden(found: dict[str, Any]) -> str:
+    seen = f", seen in {found['together']} sampled steps in a row" if found.get("together") else ""
+    begin = f"From step {found['step']}{_since(found)} on{seen}"
+    if found["before_ms"] is None:
+        return f"{begin}, a step does other work: {_whose(found)}"
+    change = _change(found["before_ms"], found["after_ms"])
+    return f"{begin}: {change} a step ({found['statistic']}); {_whose(found)}"
+
+
 def _since(change: dict[str, Any]) -> str:
     """Return how much earlier a change may be, because the steps before its first sampled step are not sampled."""
     unknown = change["step"] - change.get("after_step", change["step"]) - 1
@@ -55,13 +58,16 @@ def _since(change: dict[str, Any]) -> str:
 
 
 def _whose(found: dict[str, Any]) -> str:
+    counted = found.get("counted", "")
     names = [
-        f"{item['module']} {_change(item['before_ms'], item['after_ms'])}{_work(item)}" for item in found["modules"]
+        f"{item['module']} {_change(item['before_ms'], item['after_ms'])}{_work(item, counted)}"
+        for item in found["modules"]
     ]
-    return ", ".join(names) or "no single module makes up much of it"
+    more = f", and {found['more']} more" if found.get("more") else ""
+    return f"{', '.join(names)}{more}" if names else "no single module makes up much of it"
 
 
-def _work(module: dict[str, Any]) -> str:
-    if "operators_after" not in module:
+def _work(module: dict[str, Any], counted: str) -> str:
+    if "count_after" not in module:
         return ""
-    return f" ({module['operators_after']} operators in place of {module['operators_before']})"
+    return f" ({module['count_after']} {counted} in place of {module['count_before']})"

@@ -17,7 +17,7 @@ _FAR: Final = 1.5
 #: what every run has.
 _MUCH_TRAINING: Final = 0.25
 _MUCH: Final = 0.2
-_USUAL: Final = ("steps", "import", "set-up", "profiling")
+_USUAL: Final = ("steps", "import", "set-up", "profiling", "not recorded")
 #: recomputation is named if it takes at least this share of the steps' time
 _AGAIN: Final = 0.05
 
@@ -64,7 +64,7 @@ def again(summary: dict[str, Any]) -> list[str]:
     found = summary.get("recomputation")
     if not found or found["share"] < _AGAIN or summary.get("device"):
         return []
-    names = wording.some(found["modules"], len(found["modules"]))
+    names = wording.some(found["modules"], found["count"])
     took = f"{found['share'] * 100:.0f} % of the step, {milliseconds(found['per_step_ms'])},"
     return [f"In the backward pass, {took} recomputes the forward pass of {names}"]
 
