@@ -418,6 +418,15 @@ def test_work_in_every_fifth_step_is_a_cause_with_its_mean_time(calm, tmp_path):
     assert back["causes"]["mean"] and named(back) == [("code of the script outside of modules", -20.0)]
 
 
+def test_a_mean_without_a_single_long_step_says_so(calm, tmp_path):
+    after = compared_run(tmp_path, steps=61, every=5, pause=100.0, long=1000.0)
+    assert as_json(calm, after)["after"]["left_out"] == 1
+    first, *others = compared(calm, after).splitlines()
+    assert first.startswith("On average, steps take ") and " The mean leaves out 1 single long step. " in first
+    assert others[0].endswith("17.0 ms a step (60 steady steps)")
+    assert " ms on average without 1 single long step (60 steady steps)" in others[1]
+
+
 @pytest.mark.parametrize("every", [60, 25], ids=["one", "two"])
 def test_single_long_steps_are_no_cause(calm, tmp_path, every):
     found = as_json(calm, compared_run(tmp_path, steps=61, every=every, pause=2000.0))

@@ -14,7 +14,8 @@ from jsonschema import Draft202012Validator
 from ms_profiler import cli
 from ms_profiler.analysis.comparison.digest import Named
 from ms_profiler.gate import baseline, github, made_runs, sides, trials
-from ms_profiler.gate.decide import Rules, Verdict
+from ms_profiler.gate.decide import Rules, Verdict, decide
+from ms_profiler.gate.figures import MEAN, STEP, Figure
 from ms_profiler.store.format import Category
 from store_builder import MS, StoreBuilder, training
 
@@ -140,6 +141,52 @@ def test_longer_work_in_every_fifth_step_is_a_regression(gate, lasting, runs):
     assert (code, metric(content, "mean step time")["verdict"]) == (0, "advisory")
     code, content, _ = gate("--runs", *new[:1], "--versus", *new[:1])
     assert (code, "average" in content["headline"]) == (0, False)
+
+
+def test_a_mean_without_single_long_steps_says_so(gate, lasting, tmp_path):
+    base, new = lasting
+    steps = [made_runs.STEP_NS * (1 + 4 * (place % 5 == 0)) for place in range(40)]
+    steps[17] *= 100
+    disturbed = made_runs.write(str(tmp_path), 1, steps)
+    _, content, _ = gate("--runs", *base, "--versus", disturbed, *new[1:])
+    assert "%, without 1 single long step)" in content["headline"]
+    assert metric(content, "mean step time")["why"].endswith(" longer; without 1 single long step")
+    gate("--save", tmp_path / "stored.json", *base)
+    _, content, _ = gate("--baseline", tmp_path / "stored.json", disturbed, *new[1:])
+    assert "%, without at least 1 single long step)" in content["headline"]
+    _, content, _ = gate("--runs", *base, "--versus", *new)
+    assert "single" not in content["headline"] + metric(content, "mean step time")["why"]
+
+
+@pytest.mark.parametrize("runs", [1, 5])
+@pytest.mark.parametrize(
+    ("step", "mean", "verdict"),
+    [
+        pytest.param(10.6, 11.7, Verdict.PASS, id="0.6 ms more of it on a slower machine"),
+        pytest.param(20.0, 24.0, Verdict.ADVISORY, id="a machine of half the speed"),
+        pytest.param(8.0, 10.0, Verdict.PASS, id="a faster step with the same work"),
+        pytest.param(10.0, 20.0, Verdict.REGRESSION, id="8 ms more of it"),
+        pytest.param(7.0, 16.0, Verdict.REGRESSION, id="7 ms more of it in a faster step"),
+    ],
+)
+def test_only_the_time_beyond_the_median_step_decides_by_the_mean(step, mean, verdict, runs):
+    """The base's median step is 10 ms, its mean step 12 ms; 10.5 ms in the first case."""
+    usual = 10.5 if step == 10.6 else 12.0
+
+    def side(middle, average):
+        factors = [1.0, 1.003, 0.997, 1.001, 0.999][:runs]
+        return [
+            {name: Figure(each * value, each * value) for name, value in ((STEP, middle), (MEAN, average))}
+            for each in factors
+        ]
+
+    found = decide(side(10.0, usual), side(step, mean), Rules(threshold=0.08), mean=True)
+    own = next(one for one in found.judged if one.metric.name == MEAN)
+    assert (own.verdict is Verdict.REGRESSION) is (verdict is Verdict.REGRESSION)
+    if own.verdict is Verdict.REGRESSION:
+        assert own.why.startswith("work that only some steps have takes ")
+    if verdict is Verdict.PASS and runs == 5:
+        assert found.verdict is Verdict.PASS
 
 
 def test_few_runs_decide_by_counts_and_a_tripwire(gate, pools, tmp_path):

@@ -123,7 +123,9 @@ Runs = Sequence[dict[str, Figure]]
 _ORDER = (Kind.TIME, Kind.SPEED, Kind.MEAN, Kind.COUNT, Kind.MEMORY, Kind.ADVISORY)
 
 
-def decide(base: Runs, new: Runs, rules: Rules, floor_of: Sequence[float] = (), mean: bool = False) -> Decision:
+def decide(
+    base: Runs, new: Runs, rules: Rules, floor_of: Sequence[float] = (), mean: bool = False, left_out: str = ""
+) -> Decision:
     """Return the verdict on the runs of the two versions; the caller has checked that they can be compared.
 
     Args:
@@ -132,13 +134,15 @@ def decide(base: Runs, new: Runs, rules: Rules, floor_of: Sequence[float] = (), 
         rules: the rules that decide whether a figure is worse.
         floor_of: the step times of a stored baseline's runs. The threshold must not be smaller than their noise allows.
         mean: whether work that recurs in some steps changed, as `basis.by_mean` tells. Then the mean step decides, too.
+        left_out: words for the steps that the mean steps leave out; empty for none.
 
     Raises:
         UsageError: the threshold is too small for this noise.
     """
     refuse_low(rules, floor_of, len(new))
     judged = [found for name in figures.names([*base, *new]) if (found := _judge(name, base, new, rules)) is not None]
-    judged = [_recurring(one, rules, min(len(base), len(new))) if mean else one for one in judged]
+    judged = [_recurring(one, base, new, rules) if mean and one.metric.kind is Kind.MEAN else one for one in judged]
+    judged = [_without(one, left_out) if left_out and one.metric.kind is Kind.MEAN else one for one in judged]
     judged.sort(key=lambda one: _ORDER.index(one.metric.kind))
     sides = [[run[figures.STEP].value for run in side] for side in (base, new)]
     noise_here = _noise_of(sides)
@@ -149,7 +153,7 @@ def decide(base: Runs, new: Runs, rules: Rules, floor_of: Sequence[float] = (), 
     verdict = _worst([one.verdict for one in judged])
     return Decision(
         verdict=verdict,
-        headline=_headline(verdict, judged, mean),
+        headline=_headline(verdict, judged, mean, left_out),
         judged=tuple(judged),
         notes=tuple(_notes(sides, noise_here, rules, verdict is Verdict.INCONCLUSIVE)),
         base_runs=len(base),
@@ -277,14 +281,23 @@ def _single(
     return Judged(metric, base, new, Verdict.PASS, "" if new == base else f"{new - base:+,.6g}", ratio)
 
 
-def _recurring(one: Judged, rules: Rules, runs: int) -> Judged:
-    """Return the mean step with a vote. Like the step time at equal speed, it gets half of `ALPHA`."""
-    if one.metric.kind is not Kind.MEAN or one.ratio is None:
+def _recurring(one: Judged, base: Runs, new: Runs, rules: Rules) -> Judged:
+    """Return the mean step with a vote. Like the step time at equal speed, it gets half of `ALPHA`.
+
+    Only the time beyond the median step decides, so a slower machine cannot.
+    """
+    step = statistics.median(run[figures.STEP].value for run in base)
+    added = figures.excess(new, step) - figures.excess(base, step)
+    share = added / one.base
+    beyond = share > rules.threshold and (one.p or 0) < significance.ALPHA / 2
+    if not (beyond if min(len(base), len(new)) >= RUNS else 1 + share >= rules.tripwire):
         return one
-    beyond = one.ratio > 1 + rules.threshold and (one.p or 0) < significance.ALPHA / 2
-    if not (beyond if runs >= RUNS else one.ratio >= rules.tripwire):
-        return one
-    return replace(one, verdict=Verdict.REGRESSION, why="work that only some steps have takes longer")
+    why = f"work that only some steps have takes {added:.3g} ms ({share:.1%}) longer"
+    return replace(one, verdict=Verdict.REGRESSION, why=why)
+
+
+def _without(one: Judged, left_out: str) -> Judged:
+    return replace(one, why=f"{one.why}{'; ' * bool(one.why)}without {left_out}")
 
 
 class _Noise(NamedTuple):
@@ -340,7 +353,7 @@ def _worst(verdicts: list[Verdict]) -> Verdict:
     return Verdict.PASS if Verdict.PASS in verdicts else Verdict.INCONCLUSIVE
 
 
-def _headline(verdict: Verdict, judged: list[Judged], mean: bool) -> str:
+def _headline(verdict: Verdict, judged: list[Judged], mean: bool, left_out: str) -> str:
     step = next(one for one in judged if one.metric.name == figures.STEP)
     regressed = [one for one in judged if one.verdict is Verdict.REGRESSION and one is not step]
     worse = [one.metric.name for one in regressed if one.metric.kind not in (Kind.SPEED, Kind.MEAN)]
@@ -351,7 +364,7 @@ def _headline(verdict: Verdict, judged: list[Judged], mean: bool) -> str:
         if one.ratio and one.metric.name == figures.AT_SPEED
     )
     change += "".join(
-        f", on average {one.base:.4g} -> {one.new:.4g} ms ({one.ratio - 1:+.1%})"
+        f", on average {one.base:.4g} -> {one.new:.4g} ms ({one.ratio - 1:+.1%}{left_out and f', without {left_out}'})"
         for one in judged
         if mean and one.ratio and one.metric.kind is Kind.MEAN
     )

@@ -1,5 +1,6 @@
 """The figures of a run that a gate examines, such as step time and counts, and the rule for each kind of figure."""
 
+import statistics
 from collections.abc import Iterable
 from dataclasses import dataclass
 from enum import Enum
@@ -117,6 +118,20 @@ def of(digest: Digest, reference: Digest | None = None) -> dict[str, Figure]:
         if size is not None:
             found[known.name] = _single(size / 2**20)
     return found
+
+
+def excess(runs: Iterable[dict[str, Figure]], step: float) -> float:
+    """Return by how much the mean step of a typical run is longer than its median step, in ms.
+
+    A run on a slower machine has a longer excess, too. So the excess of a run with a longer median step than `step` is
+    divided by the factor between the two.
+
+    Args:
+        runs: the figures of each run, by name; at least one run has a mean step.
+        step: the median step of the reference, in ms.
+    """
+    times = [(run[STEP].value, run[MEAN].value) for run in runs if MEAN in run]
+    return statistics.median((mean - middle) / max(middle / step, 1) for middle, mean in times)
 
 
 def number(value: object) -> float:

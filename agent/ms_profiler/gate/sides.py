@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
-from ms_profiler.analysis.comparison import basis, causes, comparing, condensing, runs
+from ms_profiler.analysis.comparison import basis, causes, comparing, condensing, recurrence, runs
 from ms_profiler.analysis.comparison.causes import Contributor
 from ms_profiler.analysis.comparison.digest import Digest
 from ms_profiler.errors import StoreError, UsageError
@@ -110,7 +110,7 @@ def gate(base: Sequence[Digest], new: Sequence[Digest], rules: Rules) -> Gated:
         return Gated(decide.not_comparable(found, rules))
     reference = baseline.typical([*base])
     before, after = ([figures.of(run, reference) for run in side] for side in (base, new))
-    decision = decide.decide(before, after, rules, mean=basis.by_mean(base, new))
+    decision = decide.decide(before, after, rules, (), basis.by_mean(base, new), _left_out(base, new))
     return _explained(decision, base, new)
 
 
@@ -131,8 +131,16 @@ def gate_stored(stored: Baseline, new: Sequence[Digest], rules: Rules) -> Gated:
         return Gated(decide.not_comparable(found, rules))
     after = [figures.of(run, stored.typical) for run in new]
     mean = basis.by_mean([stored.typical], new)
-    decision = decide.decide(stored.runs, after, rules, stored.step_times, mean)
+    # the baseline has the steps of its typical run only
+    known = _left_out([stored.typical], new)
+    left_out = f"at least {known}" if known and len(stored.runs) > 1 else known
+    decision = decide.decide(stored.runs, after, rules, stored.step_times, mean, left_out)
     return _explained(decision, [stored.typical], new)
+
+
+def _left_out(base: Sequence[Digest], new: Sequence[Digest]) -> str:
+    count = recurrence.left_out([*base, *new])
+    return recurrence.single(count) if count else ""
 
 
 def _explained(decision: Decision, base: Sequence[Digest], new: Sequence[Digest]) -> Gated:

@@ -249,7 +249,7 @@ def _side(name: str, found: Sequence[Digest], one: Digest) -> Side:
         most_ns=max(medians),
         mean_ns=round(median(means)) if all(means) else 0,
         steps=one.step.count,
-        left_out=sum(map(len, durations)) - sum(map(len, kept)),
+        left_out=recurrence.left_out(found),
         longer=sum(ns > 2 * middle for each, middle in zip(kept, medians, strict=True) for ns in each),
         first_ns=one.step.first_ns,
         ranks=whole.present,

@@ -54,7 +54,8 @@ def condense(measures: Measures) -> Digest:
     average = None
     if recurrence.apart(step.median_ns, step.mean_ns):
         whole = recurrence.kept(steady.sort("start_ns")["row"].to_list(), list(step.durations_ns))
-        average = _parts(measures, found, inside, [row for row in whole if row in set(inside)])
+        known = set(inside)
+        average = _parts(measures, found, inside, [row for row in whole if row in known])
     return Digest(
         version=VERSION,
         source=os.path.basename(os.path.abspath(recording.directory)),

@@ -56,6 +56,24 @@ def mean(durations: Sequence[int]) -> int:
     return round(fmean(kept(durations, durations))) if durations else 0
 
 
+def left_out(side: Sequence[Digest]) -> int:
+    """Return the number of steps that the mean steps of some runs leave out.
+
+    Args:
+        side: the digests of the runs.
+    """
+    return sum(len(run.step.durations_ns) - len(kept(run.step.durations_ns, run.step.durations_ns)) for run in side)
+
+
+def single(count: int) -> str:
+    """Return words for a number of steps that a mean step leaves out.
+
+    Args:
+        count: the number of steps.
+    """
+    return f"{count} single long step{'s' * (count != 1)}"
+
+
 def apart(median_ns: float, mean_ns: float) -> bool:
     """Return whether a mean step differs from the median step so much that it has parts of its own."""
     return abs(mean_ns - median_ns) > APART * median_ns

@@ -7,7 +7,7 @@ from typing import Final
 from ms_profiler.analysis.comparison import evidence
 from ms_profiler.analysis.comparison.causes import REMARKABLE, Contributor
 from ms_profiler.analysis.comparison.comparing import Comparison, NamedRow, Row
-from ms_profiler.analysis.comparison.recurrence import apart
+from ms_profiler.analysis.comparison.recurrence import apart, single
 from ms_profiler.analysis.metrics.advice.base import length, size
 from ms_profiler.analysis.report.bounded import PARTS
 
@@ -60,7 +60,10 @@ def verdict(found: Comparison) -> str:
             usual = max(causes.spread, REMARKABLE) * 100
             sentence = f"Steps differ by {much}, as equal runs may ({usual:.1f} %), but spend the time differently"
         sentence += f": {largest[0]}." if largest else "."
-        sentence += f" The median step differs by {_medians(found)}." if causes.mean else ""
+        if causes.mean:
+            without = found.before.left_out + found.after.left_out
+            sentence += f" The mean leaves out {single(without)}." if without else ""
+            sentence += f" The median step differs by {_medians(found)}."
     counts = [row for row in found.counts if row.difference and row.before is not None and row.after is not None]
     if counts:
         words = [
@@ -81,7 +84,9 @@ def lines(found: Comparison) -> Iterator[str]:
     for word, side in (("before", found.before), ("after", found.after)):
         runs = f"{side.runs} runs, {length(side.least_ns)} to {length(side.most_ns)}" if side.runs > 1 else ""
         ranks = f"{len(side.ranks)} of {side.expected} ranks" if side.expected > 1 else ""
-        mean = f", {length(side.mean_ns)} on average" if apart(side.step_ns, side.mean_ns or side.step_ns) else ""
+        without = f" without {single(side.left_out)}" if side.left_out else ""
+        differs = apart(side.step_ns, side.mean_ns or side.step_ns)
+        mean = f", {length(side.mean_ns)} on average{without}" if differs else ""
         extent = ", ".join(each for each in (runs, f"{side.steps} steady steps", ranks) if each)
         yield f"{word}: {side.source}: {length(side.step_ns)} a step{mean} ({extent})"
     for each in found.differences:
