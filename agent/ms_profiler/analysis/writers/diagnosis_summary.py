@@ -41,7 +41,7 @@ def summary(measures: Measures) -> dict[str, Any]:
         "bounds": _bounds(measures),
         "critical_path": _critical_path(measures),
         "synchronisation": _synchronisation(measures),
-        "recomputation": recomputed.summary(measures.steady, measures.steps, measures.spans, measures.recording.names),
+        "recomputation": recomputed.summary(measures.steady, measures.steps, measures.recording),
         "memory_growth": None if found.growth is None else asdict(found.growth),
         "pauses": None
         if found.pauses is None
