@@ -256,8 +256,9 @@ def _waits(measures: Measures) -> list[tuple[str, int, int]]:
     the waits, because they belong to another loader.
     """
     names, own = measures.recording.names, pl.col("process") == measures.steps.process
-    if measures.spans.filter(~own, pl.col("name").is_in((names == FETCHED).arg_true().implode())).height:
-        own &= ~pl.col("name").is_in((names == FETCHED).arg_true().implode())
+    fetches = pl.col("name").is_in((names == FETCHED).arg_true().implode())
+    if not measures.spans.filter(~own, fetches).is_empty():
+        own &= ~fetches
     found = dataset.waits(measures.spans.filter(own), names)
     return list(found.select("operation", "count", "total_ns").iter_rows())
 

@@ -11,6 +11,7 @@ from ms_profiler.analysis.metrics.diagnosis import Diagnosis
 from ms_profiler.analysis.metrics.graph_breaks import broken
 from ms_profiler.analysis.metrics.handed_over import PASSED
 from ms_profiler.analysis.metrics.measures import Measures
+from ms_profiler.analysis.metrics.steps import stepping
 from ms_profiler.analysis.model.tables import Form
 from ms_profiler.store.format import Category
 from ms_profiler.store.names import HELD
@@ -86,12 +87,7 @@ def _of_steps(measures: Measures, found: Diagnosis, rows: list[int]) -> Iterator
     table = steps.table.with_row_index("row").filter(pl.col("row").is_in(rows)).sort("start_ns")
     if table.is_empty():
         return
-    operators = measures.spans.filter(
-        pl.col("process") == steps.process,
-        pl.col("thread") == steps.thread,
-        pl.col("category") == int(Category.OP),
-        ~pl.col("repeated"),
-    )
+    operators = stepping(measures.spans, steps, Category.OP).filter(~pl.col("repeated"))
     known = not operators.is_empty()
     if known:
         yield OPERATORS, _each(_rows(operators["start_ns"], table), rows)
@@ -162,11 +158,7 @@ def _of_run(measures: Measures, found: Diagnosis) -> dict[str, Count]:
     recording, steps = measures.recording, measures.steps
     if recording.foreign:
         return {}
-    compiling = recording.spans.filter(
-        pl.col("process") == steps.process,
-        pl.col("category") == int(Category.COMPILE),
-        pl.col("thread") == steps.thread,
-    )
+    compiling = stepping(recording.spans, steps, Category.COMPILE)
     numbers = {
         RECOMPILES: found.recompiles.height,
         GRAPHS: compiling.height,

@@ -16,6 +16,7 @@ from ms_profiler.analysis.metrics.measures import Measures
 from ms_profiler.analysis.metrics.owners import PIECES
 from ms_profiler.analysis.metrics.ownership import of_steps
 from ms_profiler.analysis.metrics.scopes import Part
+from ms_profiler.analysis.metrics.steps import stepping
 from ms_profiler.store.format import Category
 
 #: the columns of the table of cells (parts of the step time), as in `digest.Cell`
@@ -241,8 +242,6 @@ def _spans(measures: Measures, within: tuple[int, int]) -> pl.DataFrame:
 
 def _innermost(measures: Measures, within: tuple[int, int], chosen: pl.Expr, name: str) -> pl.DataFrame:
     steps, names = measures.steps, measures.recording.names
-    own = measures.spans.filter(
-        pl.col("process") == steps.process, pl.col("thread") == steps.thread, chosen, _touching(within)
-    )
+    own = stepping(measures.spans, steps).filter(chosen, _touching(within))
     found = phases.innermost(own, "name")
     return found.select(names.gather(found["name"]).alias(name), *intervals.BOUNDS)

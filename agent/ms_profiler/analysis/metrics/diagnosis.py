@@ -359,8 +359,7 @@ def _did(device: tables.Device) -> pl.DataFrame:
 def _waited(recording: tables.Recording, device: tables.Device, spans: pl.DataFrame, steps: Steps) -> pl.DataFrame:
     """Return the host's waits for a device: known waiting calls, and waiting spans that contain no known call."""
     known = device_waits.waits(device)
-    waiting = pl.col("category").is_in([int(category) for category in (Category.SYNC, Category.GRAPH)])
-    own = spans.filter(pl.col("process") == steps.process, pl.col("thread") == steps.thread, waiting)
+    own = stepping(spans, steps, Category.SYNC, Category.GRAPH)
     own = own.select(*intervals.BOUNDS, thread=None, stream=None, released_ns=None)
     calls = device_waits.of_path(known, recording, steps.process, steps.thread)
     # if a waiting call is known, it replaces the span around it
@@ -374,10 +373,7 @@ def _waits(recording: tables.Recording, spans: pl.DataFrame, steps: Steps, cut: 
     Reads, exchanges and graphs count: the call of a graph returns when the graph has run. A backward pass counts, too,
     because its launches may be unrecorded. The time between two of its kernels then counts as launching.
     """
-    waiting = [int(kind) for kind in (Category.SYNC, Category.GRAPH, Category.COMMUNICATION, Category.BACKWARD)]
-    own = spans.filter(
-        pl.col("process") == steps.process, pl.col("thread") == steps.thread, pl.col("category").is_in(waiting)
-    )
+    own = stepping(spans, steps, Category.SYNC, Category.GRAPH, Category.COMMUNICATION, Category.BACKWARD)
     return intervals.subtract(intervals.union(own), cut.filter(pl.col("phase") == bounds.COMPILE))
 
 

@@ -43,7 +43,7 @@ def within(moments: pl.DataFrame, spans: pl.DataFrame, names: pl.Series, steps: 
     large = times.with_columns(share=share).filter(pl.col("part").is_in(PARTS), pl.col("share") >= LEAST)["part"]
     if large.is_empty():
         return {}
-    own = _own(spans, steps)
+    own = stepping(spans, steps)
     rates = (names == LEARNING_RATE).arg_true().implode()
     others = pl.col("name").is_in(_callbacks(names)) | pl.col("name").is_in(rates)
     own = own.filter((pl.col("category") == int(Category.MODULE)) | others)
@@ -74,7 +74,7 @@ def callbacks(spans: pl.DataFrame, names: pl.Series, steps: Steps) -> pl.DataFra
         names: the names of the recording.
         steps: the steps in use.
     """
-    own = _own(spans, steps)
+    own = stepping(spans, steps)
     inner = innermost(own.filter(pl.col("name").is_in(_callbacks(names))), "name")
     step = intervals.locate(inner["start_ns"], steps.table)
     length = (inner["end_ns"] - inner["start_ns"]).alias("time")
@@ -84,7 +84,3 @@ def callbacks(spans: pl.DataFrame, names: pl.Series, steps: Steps) -> pl.DataFra
 def _callbacks(names: pl.Series) -> pl.Series:
     """Return the rows of the names of callbacks, for `is_in`."""
     return names.str.starts_with(CALLBACK).arg_true().implode()
-
-
-def _own(spans: pl.DataFrame, steps: Steps) -> pl.DataFrame:
-    return stepping(spans, steps)

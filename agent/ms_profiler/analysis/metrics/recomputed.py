@@ -33,8 +33,7 @@ def summary(steady: pl.DataFrame, steps: Steps, recording: tables.Recording) -> 
     if recording.info.framework.get("name") != "torch":
         return None
     spans, names = recording.spans, recording.names
-    texts = names.to_frame("text").with_row_index("name").filter(pl.col("text").str.starts_with(RECOMPUTE))
-    again = pl.col("name").is_in(texts["name"].implode())
+    again = pl.col("name").is_in(names.str.starts_with(RECOMPUTE).arg_true().implode())
     passes = spans.filter(pl.col("process") == steps.process, pl.col("category") == int(Category.BACKWARD))
     passes = passes.filter(intervals.locate(passes["start_ns"], steady).is_not_null())
     found = []

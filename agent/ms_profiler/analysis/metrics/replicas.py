@@ -19,7 +19,7 @@ import polars as pl
 
 from ms_profiler.analysis.metrics import intervals
 from ms_profiler.analysis.metrics.handed_over import PASSED
-from ms_profiler.analysis.metrics.steps import Steps
+from ms_profiler.analysis.metrics.steps import Steps, stepping
 from ms_profiler.analysis.model import tables
 from ms_profiler.store.format import Category
 from ms_profiler.store.names import BUCKETS
@@ -226,13 +226,7 @@ def on_device(recording: tables.Recording, steps: Steps, called: pl.DataFrame) -
 
 def _passes(recording: tables.Recording, steps: Steps) -> pl.DataFrame:
     """Return the backward passes of the stepping thread."""
-    return intervals.union(
-        recording.spans.filter(
-            pl.col("process") == steps.process,
-            pl.col("thread") == steps.thread,
-            pl.col("category") == Category.BACKWARD,
-        )
-    )
+    return intervals.union(stepping(recording.spans, steps, Category.BACKWARD))
 
 
 def _notes(recording: tables.Recording, steps: Steps) -> list[_Buckets]:

@@ -14,7 +14,7 @@ import polars as pl
 
 from ms_profiler.analysis.metrics import blocks, intervals, phases, small_shifts
 from ms_profiler.analysis.metrics.ownership import Ownership
-from ms_profiler.analysis.metrics.steps import Steps, milliseconds
+from ms_profiler.analysis.metrics.steps import Steps, milliseconds, stepping
 
 #: Smallest number of steps in a block. `BLOCK_SAMPLED`: the same for sampled steps, of which a run may have few.
 BLOCK: Final = 8
@@ -259,11 +259,7 @@ def _of_phases(
         steps: the steps in use.
         size: the size of a block.
     """
-    own = spans.filter(
-        pl.col("process") == steps.process,
-        pl.col("thread") == steps.thread,
-        pl.col("category").is_in([int(category) for category in phases.NAMES]),
-    )
+    own = stepping(spans, steps, *phases.NAMES)
     row = intervals.locate(own["start_ns"], same)
     inside = own.select("category", row=row, ns=pl.col("end_ns") - pl.col("start_ns")).drop_nulls("row")
     sums = inside.group_by("category", "row").agg(pl.col("ns").sum()).sort("category", "row")

@@ -7,7 +7,7 @@ from typing import Final
 import polars as pl
 
 from ms_profiler.analysis.metrics import intervals, long_steps, phases, sampling
-from ms_profiler.analysis.metrics.steps import Steps
+from ms_profiler.analysis.metrics.steps import Steps, stepping
 from ms_profiler.analysis.metrics.stretches import UNRECORDED
 from ms_profiler.analysis.model import tables
 from ms_profiler.analysis.streams.kernel_stream import Stream
@@ -154,8 +154,7 @@ def _away(steps: Steps, spans: pl.DataFrame, left_out: pl.DataFrame) -> pl.Serie
         spans: the coarse spans.
         left_out: the steps that were not sampled.
     """
-    passes = pl.col("category").is_in([int(Category.FORWARD), int(Category.BACKWARD)])
-    own = spans.filter(passes, pl.col("process") == steps.process, pl.col("thread") == steps.thread)
+    own = stepping(spans, steps, Category.FORWARD, Category.BACKWARD)
     some = intervals.locate(own["start_ns"], left_out).drop_nulls().unique()
     rests = steps.source == StepSource.OPTIMIZER_CYCLE
     return pl.int_range(left_out.height, dtype=pl.UInt32, eager=True).is_in(some.implode()).not_() & rests

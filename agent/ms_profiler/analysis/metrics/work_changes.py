@@ -13,7 +13,7 @@ from typing import Any, Final, NamedTuple
 import polars as pl
 
 from ms_profiler.analysis.metrics.ownership import Ownership
-from ms_profiler.analysis.metrics.steps import Steps, milliseconds
+from ms_profiler.analysis.metrics.steps import Steps, milliseconds, stepping
 from ms_profiler.store.format import Category
 
 #: smallest number of sampled steps on either side of a change
@@ -55,6 +55,16 @@ class _Moved(NamedTuple):
         """Return by how much its own time in a step changed, ns."""
         return self.times_ns[1] - self.times_ns[0]
 
+    def stated(self) -> dict[str, Any]:
+        """Return the module in the form of `shift`."""
+        return {
+            "module": self.owner,
+            "before_ms": milliseconds(self.times_ns[0]),
+            "after_ms": milliseconds(self.times_ns[1]),
+            "count_before": self.counts[0],
+            "count_after": self.counts[1],
+        }
+
 
 def shift(same: pl.DataFrame, steps: Steps, found: Ownership | None, spans: pl.DataFrame) -> dict[str, Any] | None:
     """Return a lasting change of the numbers of operators, in the form of `shifts.shift`; None without one.
@@ -89,50 +99,60 @@ def shift(same: pl.DataFrame, steps: Steps, found: Ownership | None, spans: pl.D
     numbers = _numbers(counts, changed, place, searched.len())
     place = _refined(changed, found, operators, known, searched[place - 1 : place + 1])
     sides = known[max(place - NEAR, 0) : place], known[place : place + NEAR]
-    times = _times(found, sides, changed, unsteady | set(places))
-    moved = [_Moved(owner, numbers[owner], times[owner]) for owner in changed]
-    # a module that executes more operators and takes less time explains no longer step
-    moved = [each for each in moved if each.gain_ns * (each.counts[1] - each.counts[0]) > 0]
-    moved.sort(key=lambda each: (-abs(each.gain_ns), each.owner))
+    moved = _moved(_times(found, sides, changed, unsteady | set(places)), numbers)
     gain_ns = sum(each.gain_ns for each in moved)
-    last, first = (int(table["start_ns"][step]) for step in (sides[0][-1], sides[1][0]))
-    lengths = _lengths(same, last, first)
     # other programs lengthen most steps of a busy machine, but hardly the shortest one
     shortest_ns = min(table["duration_ns"].gather(sides[0]).to_list())
     if not gain_ns or abs(gain_ns) < LEAST * shortest_ns:
         return None
-    agrees = lengths is not None and AGREES[0] <= (lengths[1] - lengths[0]) / gain_ns <= AGREES[1]
-    worth = [each for each in moved if abs(each.gain_ns) >= WORTH * abs(moved[0].gain_ns)]
+    last, first = table[int(sides[0][-1])], table[int(sides[1][0])]
+    lengths_ns = _lengths(same, int(last["start_ns"][0]), int(first["start_ns"][0]), gain_ns)
+    worth = [each for each in moved if abs(each.gain_ns) >= WORTH * abs(moved[0].gain_ns)][:NAMED]
     return {
-        "after_step": int(table["number"][sides[0][-1]]),
-        "step": int(table["number"][sides[1][0]]),
-        "before_ms": milliseconds(lengths[0]) if lengths and agrees else None,
-        "after_ms": milliseconds(lengths[1]) if lengths and agrees else None,
+        "after_step": int(last["number"][0]),
+        "step": int(first["number"][0]),
+        "before_ms": None if lengths_ns is None else milliseconds(lengths_ns[0]),
+        "after_ms": None if lengths_ns is None else milliseconds(lengths_ns[1]),
         "statistic": f"medians of up to {LENGTHS} steps before and after",
         "together": _together(known, place),
         "counted": "kernels" if found.basis == "kernels" else "operators",
-        "more": len(moved) - len(worth[:NAMED]),
-        "modules": [
-            {
-                "module": each.owner,
-                "before_ms": milliseconds(each.times_ns[0]),
-                "after_ms": milliseconds(each.times_ns[1]),
-                "count_before": each.counts[0],
-                "count_after": each.counts[1],
-            }
-            for each in worth[:NAMED]
-        ],
+        "more": len(moved) - len(worth),
+        "modules": [each.stated() for each in worth],
     }
 
 
-def _lengths(same: pl.DataFrame, last_ns: int, first_ns: int) -> tuple[float, float] | None:
-    """Return the median lengths of the steps before a time and of those from another time on, ns; None without them."""
+def _moved(times_ns: dict[str, tuple[float, float]], numbers: dict[str, tuple[int, int]]) -> list[_Moved]:
+    """Return the modules that explain a longer or shorter step, the largest change first.
+
+    A module that executes more operators and takes less time explains no longer step.
+
+    Args:
+        times_ns: the times of each module before the change and after it, from `_times`.
+        numbers: its numbers of operators, from `_numbers`.
+    """
+    every = [_Moved(owner, numbers[owner], own) for owner, own in times_ns.items()]
+    moved = [each for each in every if each.gain_ns * (each.counts[1] - each.counts[0]) > 0]
+    return sorted(moved, key=lambda each: (-abs(each.gain_ns), each.owner))
+
+
+def _lengths(same: pl.DataFrame, last_ns: int, first_ns: int, gain_ns: float) -> tuple[float, float] | None:
+    """Return the median lengths of steps before a change and after it, ns; None if they do not show the change.
+
+    Args:
+        same: steps with the same records.
+        last_ns: the start of the last step before the change, ns.
+        first_ns: the start of the first step after it, ns.
+        gain_ns: by how much the modules' own times in a step change, ns.
+    """
     start = pl.col("start_ns")
-    before = same.filter(start <= last_ns)["duration_ns"].tail(LENGTHS)
-    after = same.filter(start >= first_ns)["duration_ns"].head(LENGTHS)
-    if min(before.len(), after.len()) < SIDE:
+    sides = (
+        same.filter(start <= last_ns)["duration_ns"].tail(LENGTHS),
+        same.filter(start >= first_ns)["duration_ns"].head(LENGTHS),
+    )
+    if min(map(len, sides)) < SIDE:
         return None
-    return _middle(before.to_list()), _middle(after.to_list())
+    before, after = (float(statistics.median(side.to_list())) for side in sides)
+    return (before, after) if AGREES[0] <= (after - before) / gain_ns <= AGREES[1] else None
 
 
 def _together(known: pl.Series, place: int) -> int:
@@ -147,8 +167,7 @@ def _operators(found: Ownership, steps: Steps, spans: pl.DataFrame) -> pl.Series
     """Return the starts of the stepping thread's operators, in ns, sorted; none if the pieces are kernels."""
     if found.basis == "kernels":
         return pl.Series(dtype=pl.Int64)
-    own = pl.col("process") == steps.process, pl.col("thread") == steps.thread
-    return spans.filter(*own, pl.col("category") == int(Category.OP))["start_ns"].sort()
+    return stepping(spans, steps, Category.OP)["start_ns"].sort()
 
 
 def _counts(found: Ownership, operators: pl.Series, chosen: pl.Series) -> pl.DataFrame:
@@ -281,9 +300,5 @@ def _times(
         medians.append(dict(rows.iter_rows()))
     before, after = medians
     ratios = [after[owner] / time for owner, time in before.items() if owner not in others and time and owner in after]
-    speed = (_middle(ratios) if ratios else 1.0) or 1.0
+    speed = (statistics.median(ratios) if ratios else 1.0) or 1.0
     return {owner: (before.get(owner, 0.0), after.get(owner, 0.0) / speed) for owner in owners}
-
-
-def _middle(values: list[Any]) -> float:
-    return float(statistics.median(values)) if values else 0.0
