@@ -125,6 +125,54 @@ def test_memory_of_the_kernel_recorder_is_not_the_jobs(tmp_path):
     assert summary(leaking(tmp_path / "slowly", 1, each=2**19))["memory_growth"] is None
 
 
+def windows_of(parent, lengths, held):
+    """Build a run in pynative mode with a window of the kernel recorder for each number of steps in `lengths`.
+
+    Args:
+        parent: folder of the run.
+        lengths: number of steps of each window.
+        held: gives the megabytes that the process holds, from the number of the step, the age of its window in steps,
+            and the largest age that any window has reached so far.
+    """
+    store = StoreBuilder(parent)
+    process = store.process()
+    thread = process.thread()
+    number = most = 0
+    for place, length in enumerate(lengths):
+        begin = number * 10 * MS
+        ran = []
+        for age in range(1, length + 1):
+            start = number * 10 * MS
+            thread.span("forward", Category.FORWARD, start, start + 9 * MS)
+            ran.append(("Default/Add-op1", start, 500, ""))
+            thread.step(number, start, start + 10 * MS - 5000)
+            most, number = max(most, age), number + 1
+            thread.counter("host memory", start + 10 * MS - 3000, round(held(number, age, most) * 2**20))
+        thread.window(place, begin, number * 10 * MS - 1000, ran)
+    process.anchor(number * 10 * MS)
+    return store
+
+
+@pytest.mark.parametrize(
+    ("lengths", "held", "per_step"),
+    [
+        # the job keeps 1 MiB of each step
+        ([1, 32, 32, 32, 3], lambda number, age, most: 100 + number, 1),
+        # the recorder keeps 1 MiB of each step; at the end of a window the process keeps this memory for the next one
+        ([1, 32, 64, 32, 3], lambda number, age, most: 100 + most, None),
+        # the same, and the memory goes back to the system
+        ([1, 32, 32, 32, 3], lambda number, age, most: 100 + age, None),
+        # as the first, but one window does not tell who keeps the memory
+        ([1, 99], lambda number, age, most: 100 + number, None),
+        # the job's caches take 40 MiB in the first step, then the recorder keeps 1 MiB of each step
+        ([1, 99], lambda number, age, most: 100 + 40 * (number > 1) + age, None),
+    ],
+)
+def test_a_leak_remains_when_the_kernel_recorder_is_emptied(tmp_path, lengths, held, per_step):
+    growth = summary(windows_of(tmp_path, lengths, held))["memory_growth"]
+    assert (growth and growth["per_step"]) == (per_step and pytest.approx(per_step * 2**20, rel=0.01))
+
+
 @pytest.mark.parametrize("seed", range(5))
 def test_kernels_are_counted_from_the_begin_of_the_window_around(seed):
     generator = random.Random(seed)

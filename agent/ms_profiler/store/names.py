@@ -41,8 +41,12 @@ KERNEL_DRAIN: Final = "kernel drain"
 DATASET_WINDOW: Final = "dataset window"
 DATASET_WINDOW_END: Final = "dataset window end"
 #: ms-profiler stops MindSpore's kernel recorder when the process holds this many bytes more than at the recorder's
-#: start. The reason: in pynative mode, the recorder keeps the inputs of steps that the job itself has dropped.
+#: start. The reason: in pynative mode, the recorder keeps the inputs of steps that the job itself has dropped. The
+#: first limit holds for the first `KERNEL_WINDOWS_SHORT` windows, the second for all others. Short windows tell a leak
+#: of the job from memory of the recorder: only the job's memory still grows in the next window
+KERNEL_WINDOW_FIRST: Final = 32 << 20
 KERNEL_WINDOW_MOST: Final = 128 << 20
+KERNEL_WINDOWS_SHORT: Final = 4
 #: Prefix of the name of an instant about the buckets in which DistributedDataParallel exchanges gradients. Seven fields
 #: follow, separated by semicolons: iterations so far; whether the buckets were made again; bytes of the buckets; bytes
 #: of the all-reduce that tells all ranks which parameters were used (0 without this all-reduce); name of the script's

@@ -22,6 +22,7 @@ from ms_profiler.analysis.metrics import (
     overheads,
     packets,
     pauses,
+    process_growth,
     reads,
     recompilations,
     scheduling,
@@ -34,10 +35,7 @@ from ms_profiler.analysis.model import tables
 from ms_profiler.analysis.streams.device_time import LAUNCHED
 from ms_profiler.analysis.streams.kernel_stream import Stream
 from ms_profiler.store.format import Category, StepSource
-from ms_profiler.store.names import COLLECTION, HELD, KERNEL_WINDOW_MOST
-
-#: MindSpore's recorder keeps this many bytes per kernel until it is emptied. They do not count as memory of the job
-HELD_PER_KERNEL = 470
+from ms_profiler.store.names import COLLECTION
 
 
 @dataclass
@@ -226,7 +224,8 @@ def diagnose(
                 cut.filter(pl.col("phase") == bounds.COMPILE).rename({"phase": "part"})
             ).iter_rows(named=True)
         },
-        growth=tensor_growth.found(recording, steps, compiled) or _growth(recording, steps, kernels, compiled),
+        growth=tensor_growth.found(recording, steps, compiled)
+        or process_growth.found(recording, steps, kernels, compiled),
         pauses=pauses.pauses(spans, recording.names, steps, rows),
         packets=packets.packets(calls),
         links=links.slow(links.bandwidths(calls)),
@@ -375,21 +374,3 @@ def _waits(recording: tables.Recording, spans: pl.DataFrame, steps: Steps, cut: 
     """
     own = stepping(spans, steps, Category.SYNC, Category.GRAPH, Category.COMMUNICATION, Category.BACKWARD)
     return intervals.subtract(intervals.union(own), cut.filter(pl.col("phase") == bounds.COMPILE))
-
-
-def _growth(
-    recording: tables.Recording, steps: Steps, kernels: pl.DataFrame, compiled: list[int]
-) -> growth.Growth | None:
-    """Return the memory that each step adds; None if MindSpore's recorder may have kept all of the added memory."""
-    found = growth.growth(_held(recording, steps, kernels), steps, compiled)
-    keeps = recording.info.framework.get("mode") == "pynative" and bool(recording.windows)
-    return None if found is not None and keeps and found.total <= KERNEL_WINDOW_MOST else found
-
-
-def _held(recording: tables.Recording, steps: Steps, kernels: pl.DataFrame) -> pl.DataFrame:
-    """Return the memory that the job held. Records that MindSpore's recorder keeps until it is emptied do not count."""
-    own = recording.counters.filter(pl.col("process") == steps.process)
-    own = own.filter(recording.names.gather(own["name"]) == HELD).sort("time_ns").select("time_ns", "value")
-    windows = [window for window in recording.windows if window.process == steps.process]
-    in_recorder = growth.kernels_since(own["time_ns"], windows, kernels["start_ns"].sort()) * HELD_PER_KERNEL
-    return own.select("time_ns", (pl.col("value").cast(pl.Int64) - in_recorder).alias("held"))

@@ -3,8 +3,8 @@
 In graph mode, ms-profiler sees these kernels in no other way. MindSpore's recorder keeps 470 bytes a kernel in memory
 until it is stopped. In pynative mode, it also keeps the inputs of steps. In a test with a convolutional net, it kept
 twice the size of the batch for each step: 32 MB after 40 steps. So ms-profiler stops and restarts MindSpore's recorder
-in two cases: after `op_flush` kernels, and when the process holds `KERNEL_WINDOW_MOST` bytes more than at the last
-start.
+in two cases: after `op_flush` kernels, and when the process holds many more bytes than at the last start
+(`KERNEL_WINDOW_FIRST`, later `KERNEL_WINDOW_MOST`).
 
 ms-profiler stops MindSpore's recorder between two steps, on the thread that runs the steps, after all queued work has
 run. In tests that stopped it on another thread, it lost records, and once it ended the job. When it is stopped, it
@@ -22,7 +22,14 @@ from ms_profiler.job.samplers import statm
 from ms_profiler.job.sources import NEVER
 from ms_profiler.store import layout
 from ms_profiler.store.format import Category, Kind
-from ms_profiler.store.names import KERNEL_DRAIN, KERNEL_WINDOW, KERNEL_WINDOW_END, KERNEL_WINDOW_MOST
+from ms_profiler.store.names import (
+    KERNEL_DRAIN,
+    KERNEL_WINDOW,
+    KERNEL_WINDOW_END,
+    KERNEL_WINDOW_FIRST,
+    KERNEL_WINDOW_MOST,
+    KERNEL_WINDOWS_SHORT,
+)
 
 if TYPE_CHECKING:
     from ms_profiler.job.host import Host
@@ -137,7 +144,8 @@ class KernelStream:
         if not self._pace.adapt(now):
             return False
         self._pace.last = now
-        return self._holds() - self._held > KERNEL_WINDOW_MOST
+        most = KERNEL_WINDOW_FIRST if self._windows < KERNEL_WINDOWS_SHORT else KERNEL_WINDOW_MOST
+        return self._holds() - self._held > most
 
     def _holds(self) -> int:
         """Return the bytes of memory that the process holds; 0 if the system does not report them."""
