@@ -6,6 +6,7 @@ from collections import Counter
 import pytest
 from conftest import PROGRAMS
 from events import events, inside, steps
+from ms_profiler.cli import main
 from ms_profiler.store.format import Category, StepSource
 from ms_profiler.store.names import EVALUATING
 
@@ -32,7 +33,7 @@ def test_data_sinking_is_said_and_its_steps_are_sinks(job, bare, where, steps, w
     assert len(calls) == (where == "device")
 
 
-def test_a_slow_callback_is_named(job):
+def test_a_slow_callback_is_named(job, capsys):
     run = job(PROGRAMS / "callbacks_mindspore.py", env={"MS_PROFILER_RAISE": "1"})
     assert (run.code, run.out) == (0, "True True\n"), run.err
     called = Counter(event.name for event in events(run.result) if event.name.startswith("callback "))
@@ -41,6 +42,13 @@ def test_a_slow_callback_is_named(job):
     assert called == {**steps, "callback Slow.on_train_epoch_end": 1}
     summary = json.loads((run.result / "summary.json").read_text())
     assert "asleep or blocked, most of it in callback Slow.on_train_step_end" in summary["verdict"]
+    assert {row["callback"]: row["count"] for row in summary["callbacks"]} == {
+        name.removeprefix("callback "): count for name, count in called.items()
+    }
+    slow = summary["callbacks"][0]
+    assert slow["callback"] == "Slow.on_train_step_end" and slow["total_ms"] > 1200
+    assert main(["summary", "--all", str(run.result)]) == 0
+    assert "Callbacks, in and outside of steps" in capsys.readouterr().out
     (advice,) = [each for each in summary["advice"] if each["cause"] == "host-waits"]
     assert "most of it in the own code of callback Slow.on_train_step_end" in advice["evidence"]
 

@@ -2,6 +2,7 @@
 
 import polars as pl
 
+from ms_profiler.analysis.metrics import call_sums
 from ms_profiler.store.format import Category
 
 
@@ -16,15 +17,5 @@ def waits(spans: pl.DataFrame, names: pl.Series) -> pl.DataFrame:
         `operation`, `count` (number of calls), `total_ns` (sum of the durations of the calls), `max_ns` (duration of
         the longest call).
     """
-    sums = (
-        spans.filter(pl.col("category") == Category.DATA)
-        .group_by("name")
-        .agg(
-            pl.len().alias("count"),
-            (pl.col("end_ns") - pl.col("start_ns")).sum().alias("total_ns"),
-            (pl.col("end_ns") - pl.col("start_ns")).max().alias("max_ns"),
-        )
-    )
-    return sums.select(names.gather(sums["name"]).alias("operation"), "count", "total_ns", "max_ns").sort(
-        "total_ns", "operation", descending=[True, False]
-    )
+    found = call_sums.sums(spans.filter(pl.col("category") == Category.DATA), names)
+    return found.rename({"name": "operation"})

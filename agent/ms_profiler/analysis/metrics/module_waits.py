@@ -7,11 +7,11 @@ from typing import Final
 
 import polars as pl
 
-from ms_profiler.analysis.metrics import bounds, intervals
+from ms_profiler.analysis.metrics import bounds, callbacks, intervals
 from ms_profiler.analysis.metrics.phases import innermost
 from ms_profiler.analysis.metrics.steps import Steps, stepping
 from ms_profiler.store.format import Category
-from ms_profiler.store.names import CALLBACK, LEARNING_RATE
+from ms_profiler.store.names import LEARNING_RATE
 
 #: what texts call the owner `LEARNING_RATE`
 SCHEDULER: Final = "the scheduler of learning rates"
@@ -45,7 +45,7 @@ def within(moments: pl.DataFrame, spans: pl.DataFrame, names: pl.Series, steps: 
         return {}
     own = stepping(spans, steps)
     rates = (names == LEARNING_RATE).arg_true().implode()
-    others = pl.col("name").is_in(_callbacks(names)) | pl.col("name").is_in(rates)
+    others = pl.col("name").is_in(callbacks.rows(names)) | pl.col("name").is_in(rates)
     own = own.filter((pl.col("category") == int(Category.MODULE)) | others)
     if own.is_empty():
         return {}
@@ -64,23 +64,3 @@ def within(moments: pl.DataFrame, spans: pl.DataFrame, names: pl.Series, steps: 
 def code(owner: str) -> str:
     """Return words for the own code of an owner."""
     return SCHEDULER if owner == LEARNING_RATE else f"the own code of {owner}"
-
-
-def callbacks(spans: pl.DataFrame, names: pl.Series, steps: Steps) -> pl.DataFrame:
-    """Return the time of each callback of the script in each step: `step` (row of `steps.table`), `name`, `time`.
-
-    Args:
-        spans: spans of these steps, with the columns of `tables.SPANS`.
-        names: the names of the recording.
-        steps: the steps in use.
-    """
-    own = stepping(spans, steps)
-    inner = innermost(own.filter(pl.col("name").is_in(_callbacks(names))), "name")
-    step = intervals.locate(inner["start_ns"], steps.table)
-    length = (inner["end_ns"] - inner["start_ns"]).alias("time")
-    return pl.DataFrame([step.alias("step"), names.gather(inner["name"]).alias("name"), length]).drop_nulls("step")
-
-
-def _callbacks(names: pl.Series) -> pl.Series:
-    """Return the rows of the names of callbacks, for `is_in`."""
-    return names.str.starts_with(CALLBACK).arg_true().implode()

@@ -86,8 +86,9 @@ def _print(summary: dict[str, Any], directory: str, out: Console, top: int | Non
         *_functions(summary.get("functions"), top or _ROWS),
         (_operators_title(summary), _names(summary["top_operators"], top or _ROWS)),
         _modules(summary, top or modules.ROWS),
-        ("Data", _dataset(summary["dataset"], top or _ROWS)),
+        ("Data", _calls(summary["dataset"], "operation", top or _ROWS)),
         *_pipelines(summary.get("dataset_pipelines", [])),
+        ("Callbacks, in and outside of steps", _calls(summary.get("callbacks", []), "callback", top or _ROWS)),
     ]
     for title, table in sections:
         if table is not None:
@@ -326,13 +327,13 @@ def _modules(summary: dict[str, Any], top: int) -> tuple[str, Table | None]:
     return (modules.title(tree, len(summary.get("whole_run") or ())), modules.table(tree, top)) if tree else ("", None)
 
 
-def _dataset(rows: list[dict[str, Any]], top: int) -> Table | None:
+def _calls(rows: list[dict[str, Any]], column: str, top: int) -> Table | None:
     if not rows:
         return None
-    table = widths.table("operation", "total", "calls", "average", "longest")
+    table = widths.table(column, "total", "calls", "average", "longest")
     for row in rows[:top]:
         table.add_row(
-            Text(row["operation"]),
+            Text(row[column]),
             _ms(row["total_ms"]),
             str(row["count"]),
             _ms(row["average_us"] / 1000),

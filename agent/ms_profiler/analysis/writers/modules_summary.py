@@ -2,7 +2,7 @@
 
 from typing import Any, Final
 
-from ms_profiler.analysis.metrics import module_waits, slow_steps
+from ms_profiler.analysis.metrics import callbacks, slow_steps
 from ms_profiler.analysis.metrics.measures import Measures
 from ms_profiler.analysis.metrics.steps import milliseconds
 
@@ -26,7 +26,7 @@ def summary(measures: Measures) -> dict[str, Any] | None:
     tree, absent = measures.module_facts
     tree = tree.with_row_index("row")
     listed = tree.sort("total_ns", "row", descending=[True, False]).head(MOST).sort("row")
-    called = module_waits.callbacks(measures.spans, measures.recording.names, measures.steps)
+    called = callbacks.by_step(measures.spans, measures.recording.names, measures.steps)
     slow = slow_steps.slowest(found, measures.steady, measures.pieces, measures.steps.table, called)
     return {
         "basis": found.basis,

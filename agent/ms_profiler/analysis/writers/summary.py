@@ -12,6 +12,7 @@ from typing import Any, BinaryIO
 import polars as pl
 
 from ms_profiler.analysis.metrics import (
+    callbacks,
     cycles,
     graph_breaks,
     intervals,
@@ -26,6 +27,7 @@ from ms_profiler.analysis.metrics.binding import Bound
 from ms_profiler.analysis.metrics.measures import Measures
 from ms_profiler.analysis.metrics.steps import milliseconds
 from ms_profiler.analysis.writers import (
+    calls_summary,
     device_summary,
     diagnosis_summary,
     host_summary,
@@ -103,7 +105,8 @@ def summary(measures: Measures) -> dict[str, Any]:
         "functions": stacks_summary.functions(measures),
         "modules": operators.top(sampling_summary.spans(measures, measures.modules, Category.MODULE)),
         "module_tree": modules_summary.summary(measures),
-        "dataset": _dataset(measures),
+        "dataset": calls_summary.summary(measures.waits),
+        "callbacks": calls_summary.summary(callbacks.sums(measures.spans, recording.names)),
         "dataset_pipelines": [_pipeline(pipeline) for pipeline in measures.pipelines],
         "compile": _compile(measures),
         "advice": diagnosis_summary.advice(measures),
@@ -187,19 +190,6 @@ def _phases(measures: Measures) -> dict[str, Any]:
         }
         for row in measures.shares.iter_rows(named=True)
     }
-
-
-def _dataset(measures: Measures) -> list[dict[str, Any]]:
-    return [
-        {
-            "operation": row["operation"],
-            "count": row["count"],
-            "total_ms": milliseconds(row["total_ns"]),
-            "average_us": round(row["total_ns"] / row["count"] / 1e3, 3),
-            "max_us": round(row["max_ns"] / 1e3, 3),
-        }
-        for row in measures.waits.iter_rows(named=True)
-    ]
 
 
 def _pipeline(pipeline: pipelines.Pipeline) -> dict[str, Any]:

@@ -1,0 +1,26 @@
+"""Make the parts of summary.json that list calls: operations on data, and callbacks of the script."""
+
+from typing import Any
+
+import polars as pl
+
+from ms_profiler.analysis.metrics.steps import milliseconds
+
+
+def summary(sums: pl.DataFrame) -> list[dict[str, Any]]:
+    """Return a row for each name, in the order of the table.
+
+    Args:
+        sums: the calls of each name: a column with the name, `count`, `total_ns`, `max_ns`.
+    """
+    (name,) = set(sums.columns) - {"count", "total_ns", "max_ns"}
+    return [
+        {
+            name: row[name],
+            "count": row["count"],
+            "total_ms": milliseconds(row["total_ns"]),
+            "average_us": round(row["total_ns"] / row["count"] / 1e3, 3),
+            "max_us": round(row["max_ns"] / 1e3, 3),
+        }
+        for row in sums.iter_rows(named=True)
+    ]
