@@ -136,7 +136,7 @@ LATE = """
 #include <stdio.h>
 #include <stdlib.h>
 #include <unistd.h>
-static void *work(void *x) { usleep(500000); abort(); return x; }
+static void *work(void *x) { usleep(2000000); abort(); return x; }
 void start(void) { pthread_t thread; pthread_create(&thread, NULL, work, NULL); }
 void print(void) { printf("said by C\\n"); }
 static int armed;
@@ -282,7 +282,7 @@ def blocks(pid, number):
 
 def test_a_crash_in_a_thread_that_is_left_behind_comes_too_late(guest, analysis, late):
     """At the end of a bare process, the thread stops before it crashes. Its crash during our wait has no effect."""
-    program = late + analysis("sleep 1; echo 'ms-profiler: x'", then="late.start()")
+    program = late + analysis("sleep 3; echo 'ms-profiler: x'", then="late.start()")
     bare, profiled = guest.both(program, lambda: {"stderr": subprocess.DEVNULL}, {"exit_timeout": 9})
     assert profiled == bare == (0, b"said by a destructor\n", None, None)
 

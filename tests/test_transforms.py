@@ -24,7 +24,7 @@ def test_a_slow_function_is_named_with_its_calls(job, place):
     (line,) = [
         number for number, text in enumerate(PROGRAM.read_text().splitlines(), 1) if text.startswith("def augment")
     ]
-    named = f"of the time is in augment ({PROGRAM.name}:{line}): 240 calls"
+    named = f"of the time is in augment ({PROGRAM.name}:{line}): 120 calls"
     assert (named in evidence) is (place == "map"), evidence
     assert "scale" not in evidence and "convert" not in evidence
 

@@ -7,6 +7,7 @@ import os
 import signal
 import sys
 import threading
+import time
 
 import torch
 
@@ -18,6 +19,8 @@ def leaf(value):
 
 
 def inner(value):
+    if value == 0:
+        time.sleep(0.02)  # the stack is long enough for the files, also if the whole run takes minutes
     return leaf(value) + leaf(value)
 
 
