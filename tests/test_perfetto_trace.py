@@ -171,6 +171,19 @@ def test_flows_that_begin_outside_of_the_chosen_steps_are_left_out(store):
     assert {each.category for each in trace.slices if each.ends} == {"kernel"}
 
 
+@pytest.mark.parametrize("chosen", [None, [3, 4]])
+def test_counters_are_those_of_the_chosen_steps(store, chosen):
+    """Otherwise the counters of a long run alone would fill the disk space that a few steps may take."""
+    thread = store.process().thread()
+    for number in range(10):
+        thread.step(number, number * MS, (number + 1) * MS)
+        thread.counter("host memory", number * MS + MS // 2, 1000.0 + number)
+    trace, events = analysed(store, step_list=chosen)
+    expected = [1000 + number for number in chosen or range(10)]
+    assert [next(iter(event["args"].values())) for event in events if event["ph"] == "C"] == expected
+    assert [value for _, _, value in trace.counters] == expected
+
+
 def test_flows_lead_from_operators_to_their_gradients(store):
     store.info.framework = {"name": "torch", "version": "2.13.0", "device": "CPU"}
     thread = store.process().thread()

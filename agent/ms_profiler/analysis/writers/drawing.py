@@ -63,9 +63,16 @@ class Drawing:
         self.lanes = Lanes.of(measures, *depths, labels, groups.to_list())
         self.steps = measures.steps.recorded
         self.spans = section.spans
-        self.instants = messages.drawn(measures.recording)
-        self.counters = measures.recording.counters
+        self.instants = self._during(messages.drawn(measures.recording))
+        self.counters = self._during(measures.recording.counters)
         self.kernels = measures.stream.table.with_row_index("id")
+
+    def _during(self, moments: pl.DataFrame) -> pl.DataFrame:
+        """Return the moments, `time_ns`, from the first to the last chosen step."""
+        if self.measures.chosen is None:
+            return moments
+        steps = self.measures.steps.table
+        return moments.filter(pl.col("time_ns").is_between(steps["start_ns"][0], steps["end_ns"][-1]))
 
     @cached_property
     def overlap(self) -> pl.DataFrame:
