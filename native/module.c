@@ -219,10 +219,10 @@ static PyObject *py_operators_elsewhere(PyObject *self, PyObject *unused) {
 static PyObject *py_call_at_rest(PyObject *self, PyObject *const *args, Py_ssize_t count) {
   (void)self;
   if (!count_is(count, 2, 2, "call_at_rest")) return NULL;
-  uint64_t most_ns = integer(args[1]);
+  uint64_t most_ns = integer(args[0]);
   if (failed(most_ns)) return NULL;
   msp_await_rest(most_ns);
-  return PyObject_CallNoArgs(args[0]);
+  return PyObject_CallNoArgs(args[1]);
 }
 
 static PyObject *py_pause(PyObject *self, PyObject *paused) {

@@ -24,6 +24,14 @@ def test_an_error_puts_it_back_too(level):
     assert level.value == 4
 
 
+def test_a_call_that_was_cut_off_leaves_nothing_behind(level):
+    """An exception of a signal handler may end the call before it restores the level."""
+    silence.silently(lambda: None)
+    level.value = silence._NOTHING
+    silence.silently(lambda: None)
+    assert level.value == 4
+
+
 def test_a_level_that_kineto_sets_itself_stays(level):
     def first_use():
         level.value = 3

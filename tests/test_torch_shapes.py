@@ -349,3 +349,15 @@ def test_a_thread_that_did_not_import_pytorch_may_train(job, known):
     assert (run.code, run.out) == (0, bare.out), run.err
     assert run.err.splitlines() == [f"ms-profiler: {line}" for line in run.lines], "Kineto printed nothing"
     assert len(run.summary["shapes"]["steps"]) == 3
+
+
+@pytest.mark.parametrize("version", ["2.13", "unknown"])
+def test_exceptions_of_signal_handlers_leave_no_profiler_behind(job, version):
+    """They come between the lines that start and stop Kineto, too. If Kineto is started twice, PyTorch crashes."""
+    program = (PROGRAMS / "torch_alarms.py").read_text().replace("int(sys.argv[1])", "300")
+    run = job(
+        program if version == "2.13" else UNKNOWN + program, options={**SHAPES, "analyse": "off", "overhead_budget": 0}
+    )
+    sent, got = map(int, run.out.split())
+    assert run.code == 0 and sent == got == 300
+    assert run.err.splitlines() == [f"ms-profiler: {line}" for line in run.lines]

@@ -46,7 +46,7 @@ calls = [
     lambda: recorder.counter(name, 1.0),
     lambda: nothing(recorder.record(3, 1, 0, name, 1, 2, 3)),
     lambda: nothing(recorder.take_operators(True), recorder.take_operators(False)),
-    lambda: nothing(recorder.operators_elsewhere(), recorder.call_at_rest(int, 1)),
+    lambda: nothing(recorder.operators_elsewhere(), recorder.call_at_rest(1, int)),
     lambda: nothing(recorder.span_cost(), recorder.now()),
     lambda: nothing(recorder.spend(1), recorder.set_aside(1), recorder.room()),
     lambda: nothing(tracing.ready(), tracing.flush(), tracing.detach(), tracing.counts()),

@@ -151,14 +151,14 @@ class Recorder(Protocol):
     def operators_elsewhere(self) -> bool:
         """Return whether other threads have begun operators since the last call on this thread."""
 
-    def call_at_rest(self, call: Callable[[], Any], most_ns: int, /) -> Any:
+    def call_at_rest(self, most_ns: int, call: Callable[[], Any], /) -> Any:
         """Call a C function at a moment when the other threads that record sleep, and return its result.
 
         This thread keeps the GIL meanwhile, so threads that run Python code soon sleep, too.
 
         Args:
-            call: the function.
             most_ns: longest wait, after which the function is called anyway, ns.
+            call: the function.
         """
 
     def fast_region(self, original: Any, /) -> Any:

@@ -123,7 +123,7 @@ class PythonRecorder:
         """Return False: without the C extension, no operators are recorded on any thread."""
         return False
 
-    def call_at_rest(self, call: Callable[[], Any], most_ns: int, /) -> Any:
+    def call_at_rest(self, most_ns: int, call: Callable[[], Any], /) -> Any:
         """Call a function at once: Python code cannot keep the GIL until the other threads sleep."""
         return call()
 

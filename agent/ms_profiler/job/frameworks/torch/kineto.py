@@ -6,6 +6,10 @@ operators while Kineto runs. So before each start and stop, this thread keeps th
 sleep. The wait has a limit, because a thread that runs operators from C++ code, for example a function of TorchScript,
 does not need the GIL and may never sleep.
 
+A signal handler of the job may raise an exception between any two lines of Python code. If this happened after a start
+and before ms-profiler noted it, ms-profiler would start Kineto again, and PyTorch would crash at the end of the process.
+So C functions (`map`, `list.extend`) make the start and the note. Python calls no signal handler between them.
+
 At its first use, Kineto initializes itself. If this happens on another thread than the one that imported PyTorch,
 Kineto prints a line, and Kineto's log level cannot suppress this line.
 """
@@ -40,13 +44,17 @@ class Kineto:
     """
 
     def __init__(self, recorder: "Recorder") -> None:
-        self._call_at_rest = recorder.call_at_rest
+        self._at_once = functools.partial(recorder.call_at_rest, 0)
+        self._at_rest = functools.partial(recorder.call_at_rest, LONGEST)
         self._elsewhere = recorder.operators_elsewhere
         self._waits = observer.version() >= WAITS
         core, profiler = sys.modules[CORE], sys.modules["torch._C._profiler"]
         self._prepare, self._enable = core._prepare_profiler, core._enable_profiler
         self._disable, self._enabled = core._disable_profiler, core._profiler_enabled
         self._activities = {profiler.ProfilerActivity.CPU}
+        self._prepared: list[Any] = []  # a result for each time that Kineto was prepared, started, stopped
+        self._started: list[Any] = []
+        self._stopped: list[Any] = []
         everywhere = profiler._ExperimentalConfig(profile_all_threads=True)
         flags = (False, False, False, False)  # record no memory, stacks, flops or modules
         self._own_thread = profiler.ProfilerConfig(
@@ -80,26 +88,35 @@ class Kineto:
             return
         # The first call of `_prepare` sets Kineto's log level. So the lines are suppressed for each call separately.
         silently(lambda: self._prepare(self._own_thread, self._activities))
-        silently(lambda: self._enable(self._own_thread, self._activities))
-        silently(self._disable)
+        enable = functools.partial(self._enable, self._own_thread, self._activities)
+        silently(lambda: [].extend(map(self._at_rest, (enable, self._disable))))
 
-    def prepare(self, shapes: bool) -> None:
-        """Prepare Kineto for a start; the preparation takes much longer than the start itself.
+    @property
+    def running(self) -> bool:
+        """Return whether Kineto runs since a call of `start`, also if an exception has ended this call."""
+        return len(self._started) > len(self._stopped)
+
+    def start(self, shapes: bool) -> None:
+        """Prepare Kineto, which takes much longer than the start itself, and start it.
 
         Args:
             shapes: whether to record the shapes of operators' inputs.
         """
-        silently(lambda: self._prepare(self._configs[shapes], self._activities))
+        config = self._configs[shapes], self._activities
+        if len(self._prepared) == len(self._started):  # else an exception has ended an earlier call in between
+            prepare = functools.partial(self._prepare, *config)
+            silently(lambda: self._prepared.extend(map(self._at_once, (prepare,))))
+        enable = functools.partial(self._enable, *config)
+        silently(lambda: self._started.extend(map(self._at_rest, (enable,))))
 
-    def enable(self, shapes: bool) -> None:
-        """Start Kineto after `prepare`.
+    def stop(self) -> Any:
+        """Stop Kineto, and return PyTorch's result object, whose method `events()` lists what Kineto recorded.
 
-        Args:
-            shapes: the value that `prepare` got: whether to record the shapes of operators' inputs.
+        Returns:
+            None if Kineto does not run.
         """
-        enable = functools.partial(self._enable, self._configs[shapes], self._activities)
-        silently(lambda: self._call_at_rest(enable, LONGEST))
-
-    def disable(self) -> Any:
-        """Stop Kineto, and return PyTorch's result object, whose method `events()` lists what Kineto recorded."""
-        return silently(lambda: self._call_at_rest(self._disable, LONGEST))
+        if not self.running:
+            return None
+        silently(lambda: self._stopped.extend(map(self._at_rest, (self._disable,))))
+        result, self._stopped[-1] = self._stopped[-1], None
+        return result

@@ -110,10 +110,11 @@ class Shapes:
             return NEVER, False
         size, may_run = self._size(), self._kineto.may_run()
         if self.slot.used:
-            if count - self._began < self._left and self._stream.wanted and size <= MOST and may_run:
+            ran = self._kineto.running
+            if ran and count - self._began < self._left and self._stream.wanted and size <= MOST and may_run:
                 return count + 1, False
             self.end()
-            self._left -= min(count - self._began, self._left)
+            self._left -= min(count - self._began, self._left) if ran else 0
             return (count + 1 if self._left else NEVER), True
         # With a schedule, no step before the first recorded one has a known size. So do not wait for a known size.
         unknown = size < 0 and self._host.steps.schedule is None
@@ -144,20 +145,20 @@ class Shapes:
         assert self._kineto is not None
         if self._kineto.enabled:
             return
-        self._kineto.prepare(True)
-        self._before = self._clocks()
-        self._kineto.enable(True)
-        self.slot.used, self._began = True, count
+        self._before, self._began = self._clocks(), count
+        # An exception of the job's signal handlers may end this method at any line. From here on, `end` stops Kineto.
+        self.slot.used = True
+        self._kineto.start(True)
 
     def end(self) -> None:
         """Stop Kineto and store the arguments of operators that it recorded; any thread may call this."""
         if self._kineto is None or not self.slot.used:
             return
-        self.slot.used = False
         host = self._host
         begun = host.recorder.now()
-        result = self._kineto.disable()
-        if not host.forked:
+        result = self._kineto.stop()
+        self.slot.used = False
+        if result is not None and not host.forked:
             with host.guard("recording shapes"):
                 self._record(result.events(), begun)
 

@@ -14,6 +14,8 @@ from typing import TypeVar
 #: mangled name of the variable `libkineto::Logger::severityLevel_`, and a level above the severity of every line
 _LEVEL = "_ZN9libkineto6Logger14severityLevel_E"
 _NOTHING = 99
+#: the level that was set before `silently` changed it
+_usual = ctypes.c_int()
 
 Result = TypeVar("Result")
 
@@ -29,13 +31,16 @@ def silently(call: Callable[[], Result]) -> Result:
     level = _level()
     if level is None:
         return call()
-    before, level.value = level.value, _NOTHING
+    # An exception of the job's signal handlers may have ended an earlier call before it restored the level.
+    if level.value != _NOTHING:
+        _usual.value = level.value
+    level.value = _NOTHING
     try:
         return call()
     finally:
         # At its first use, Kineto itself sets the level. That level must stay, so restore only our own value.
         if level.value == _NOTHING:
-            level.value = before
+            level.value = _usual.value
 
 
 def _level() -> ctypes.c_int | None:

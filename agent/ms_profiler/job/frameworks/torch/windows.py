@@ -72,21 +72,20 @@ class Windows:
         if count < FIRST or not host.steps.recording or not self.slot.free:
             return count + 1, False
         self._shapes = host.asks(OPTION)
-        self._kineto.prepare(self._shapes)
-        self._kineto.enable(self._shapes)
-        self.slot.used = True
-        self._thread, self._began = threading.get_native_id(), count
+        # An exception of the job's signal handlers may end this method at any line. From here on, `stop` stops Kineto.
+        self._thread, self._began, self.slot.used = threading.get_native_id(), count, True
+        self._kineto.start(self._shapes)
         return count + 1, True
 
     def stop(self) -> None:
         """Stop Kineto if it runs, and store the operators that it recorded."""
         if self._began < 0:
             return
-        self._began, self._done, self.slot.used = -1, True, False
         recorder = self.host.recorder
         begun = recorder.now()
-        result = self._kineto.disable()
-        if self.host.forked:
+        result = self._kineto.stop()
+        self._began, self._done, self.slot.used = -1, True, False
+        if result is None or self.host.forked:
             return
         offset = recorder.now() - time.time_ns()  # converts Kineto's times, which are those of the wall clock
         events, operands = 0, Operands(recorder, self._shapes)
