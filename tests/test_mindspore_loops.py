@@ -79,3 +79,14 @@ def test_steps_are_the_same_if_the_graph_comes_from_the_cache_of_compiled_graphs
         assert run.code == 0, run.err
         found = [StepSource(step.category) for step in steps(events(run.results[-1]))]
         assert found == [StepSource.TRAIN_CELL] * 24
+
+
+@pytest.mark.parametrize(("kind", "count"), [("turns", 10), ("compiled", 20), ("failing", 17)])
+def test_a_validation_of_the_own_loop_is_an_evaluation_in_no_step(job, kind, count):
+    run = job(PROGRAMS / "validation_mindspore.py", kind, env={"MS_PROFILER_RAISE": "1"})
+    assert run.code == 0, run.err
+    assert (run.summary["steps"]["count"], run.summary["steps"]["source"]) == (count, "optimizer_cycle")
+    parts = {part["part"]: part for part in run.summary["whole_run"][0]["parts"]}
+    own = float(run.out.splitlines()[-1])
+    assert parts["evaluation"]["total_ns"] / 1e9 == pytest.approx(own, rel=0.1)
+    assert parts.get("network calls", {"share": 0})["share"] < 0.05

@@ -248,3 +248,45 @@ def test_calls_in_evaluation_mode_are_an_evaluation(store):
         ("between steps", 3),
         ("network calls", 2),
     ]
+
+
+def in_modes(store, text):
+    """Return the parts between two steps that have calls in the modes of `text`: "e" is evaluation, "t" training."""
+    thread = store.process().thread()
+    end = update(thread, 0, 10, 10)
+    for number, letter in enumerate(text):
+        name = EVALUATING if letter == "e" else "forward"
+        thread.span(name, Category.FORWARD, (end + 5 * number) * MS, (end + 5 * number + 2) * MS, flags=APART)
+    start = end + 5 * len(text)
+    update(thread, 1, start, start)
+    parts = [(part, round(stop - begin)) for part, begin, stop in parts_of(store)]
+    return [each for each in parts if each[0] in ("evaluation", "network calls")]
+
+
+@pytest.mark.parametrize(
+    ("text", "found"),
+    [
+        ("etetet", [("evaluation", 27)]),
+        ("tetete", [("evaluation", 27)]),
+        ("tettett", [("evaluation", 32)]),
+        ("etet", [("evaluation", 17)]),
+        ("eeeet", [("evaluation", 17), ("network calls", 2)]),
+        ("etttte", [("evaluation", 2), ("network calls", 17), ("evaluation", 2)]),
+        ("etettt", [("evaluation", 12), ("network calls", 12)]),
+        ("tttt", [("network calls", 17)]),
+    ],
+)
+def test_networks_in_both_modes_that_alternate_are_one_evaluation(store, text, found):
+    assert in_modes(store, text) == found
+
+
+@pytest.mark.parametrize(("inner", "evaluated"), [(True, 10), (False, 7)])
+def test_an_evaluation_ends_with_the_wait_for_its_last_result(store, inner, evaluated):
+    thread = store.process().thread()
+    end = update(thread, 0, 10, 10)
+    for at in (0, 5):
+        thread.span(EVALUATING, Category.FORWARD, (end + at) * MS, (end + at + 2) * MS, flags=APART)
+        if inner or at:
+            thread.span("asnumpy", Category.SYNC, (end + at + 3) * MS, (end + at + 5) * MS)
+    update(thread, 1, end + 20, end + 20)
+    assert [round(stop - begin) for part, begin, stop in parts_of(store) if part == "evaluation"] == [evaluated]

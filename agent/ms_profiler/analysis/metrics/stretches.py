@@ -173,12 +173,56 @@ def _calls(spans: pl.DataFrame, known: pl.DataFrame, names: pl.Series) -> pl.Dat
     apart = pl.concat([sets[0].with_columns(evaluating=pl.lit(True)), sets[1].with_columns(evaluating=pl.lit(False))])
     apart = apart.sort("start_ns")
     gap = intervals.union(known)["start_ns"].search_sorted(apart["start_ns"])
+    runs = _runs(_runs(apart.with_columns(gap=gap, count=pl.lit(1))).with_columns(evaluating=_evaluating()))
+    starts = pl.concat([intervals.union(known).select(next_ns="start_ns"), runs.select(next_ns="start_ns")])
+    return _with_waits(runs, _spans(spans, Category.SYNC), starts.sort("next_ns"))
+
+
+def _with_waits(runs: pl.DataFrame, waits: pl.DataFrame, starts: pl.DataFrame) -> pl.DataFrame:
+    """Let runs of several calls end with the wait for the result of their last call.
+
+    A call may only start the work of a network, and the script then waits for its result. If the script waits between
+    two calls of a run, the next wait after the last call belongs to the run, too.
+
+    Args:
+        runs: the runs of calls, sorted by time.
+        waits: the waits of the stepping thread for results.
+        starts: the begins of the runs and of steps, evaluations and rollouts: `next_ns`, sorted.
+    """
+    before = waits.select(before_ns="start_ns")
+    after = waits.select(after_ns="start_ns", waited_ns="end_ns")
+    times = (
+        runs.join_asof(before, left_on="end_ns", right_on="before_ns", strategy="backward")
+        .join_asof(after, left_on="end_ns", right_on="after_ns", strategy="forward")
+        .join_asof(starts, left_on="end_ns", right_on="next_ns", strategy="forward")
+    )
+    waited = (pl.col("before_ns") > pl.col("start_ns")) & (pl.col("before_ns") < pl.col("end_ns"))
+    last = waited & (pl.col("count") > 1) & (pl.col("waited_ns") <= pl.col("next_ns").fill_null(pl.col("waited_ns")))
+    end = pl.when(last).then("waited_ns").otherwise("end_ns").alias("end_ns")
+    return times.with_columns(end).select(*intervals.BOUNDS, "evaluating")
+
+
+def _runs(calls: pl.DataFrame) -> pl.DataFrame:
+    """Join consecutive calls that lie in one gap and are in the same mode; return them with their summed `count`."""
     return (
-        apart.with_columns(run=pl.struct(pl.lit(gap), "evaluating").rle_id())
-        .group_by("run", maintain_order=True)
-        .agg(pl.col("start_ns").first(), pl.col("end_ns").last(), pl.col("evaluating").first())
+        calls.group_by(pl.struct("gap", "evaluating").rle_id().alias("run"), maintain_order=True)
+        .agg(pl.col("start_ns", "gap", "evaluating").first(), pl.col("end_ns").last(), pl.col("count").sum())
         .drop("run")
     )
+
+
+def _evaluating() -> pl.Expr:
+    """Return an expression that tells, for the runs of calls in a gap, which of them belong to an evaluation.
+
+    These are the calls in evaluation mode. A validation may also call a network that the script has left in training
+    mode, in turn with one in evaluation mode. So if runs in the two modes alternate, those in training mode between two
+    in evaluation mode belong to the evaluation, and so do the first and the last run of the gap if they are no longer.
+    """
+    place, other = pl.int_range(pl.len()), ~pl.col("evaluating")
+    inside = other & (place > 0) & (place < pl.len() - 1)
+    longest = pl.col("count").filter(inside).max()
+    alternates = (other.sum() > 1) & (pl.col("count") <= longest).fill_null(False)
+    return (pl.col("evaluating") | alternates).over("gap")
 
 
 def _spans(spans: pl.DataFrame, category: Category) -> pl.DataFrame:

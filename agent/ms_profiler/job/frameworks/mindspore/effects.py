@@ -27,7 +27,6 @@ class Effect(IntEnum):
     TRAINS = 0  # it has an optimizer
     UNKNOWN = 1  # it may compute gradients, or have another effect
     FORWARD = 2  # it has no gradients and no effect
-    EVALUATES = 3  # the same, and its network is in evaluation mode, in a job that also uses the training mode
 
 
 class Effects:

@@ -21,13 +21,21 @@ from ms_profiler.job.frameworks import base, trees
 from ms_profiler.job.frameworks.base import RAISED, Target, loaded
 from ms_profiler.job.frameworks.mindspore import compiled
 from ms_profiler.job.frameworks.mindspore.effects import Effect, effects
-from ms_profiler.job.frameworks.mindspore.modules import called, optimizer_types, training
+from ms_profiler.job.frameworks.mindspore.modules import TABLE, mode, optimizer_types, training
 from ms_profiler.job.frameworks.mindspore.recompile import History, Signature, signature
 from ms_profiler.store.format import Category, Flag, Kind, StepSource
 from ms_profiler.store.names import EVALUATING
 
 if TYPE_CHECKING:
     from ms_profiler.job.host import Host
+
+#: The outermost cells of the graphs of a compiled function, by their ids. A method has graphs for several objects.
+Networks = dict[frozenset[int], tuple[weakref.ref[Any], ...]]
+
+
+def evaluate(networks: Networks) -> bool:
+    """Return whether each graph of a function has an outermost cell in evaluation mode."""
+    return bool(networks) and all(any(mode(cell()) is False for cell in cells) for cells in networks.values())
 
 
 @dataclass
@@ -41,7 +49,8 @@ class Running:
         token: token of the compilation's span.
         now: the arguments for which the graph is compiled.
         trains: whether the graph calls an optimizer.
-        modes: the modes of the cells that the parser has read: True is training, False is evaluation.
+        cells: the cells that the parser has read, by their ids.
+        inner: the ids of the cells that are part of these cells.
     """
 
     key: Any
@@ -50,7 +59,8 @@ class Running:
     token: int
     now: Signature
     trains: bool = False
-    modes: set[bool] = field(default_factory=set)
+    cells: dict[int, Any] = field(default_factory=dict)
+    inner: set[int] = field(default_factory=set)
 
 
 class _Compiling(threading.local):
@@ -69,6 +79,7 @@ class Compilation:
         self._graphs = compiled.Graphs(host)
         #: functions whose graphs call an optimizer
         self.training: base.Labels[bool] = base.Labels(lambda function: True)
+        self.networks: base.Labels[Networks] = base.Labels(lambda function: {})
         #: class -> the object of this class that was compiled last
         self._latest: base.Labels[weakref.ref[Any]] = base.Labels(weakref.ref)
 
@@ -114,19 +125,19 @@ class Compilation:
             owner = running.executor and running.executor.obj
             known = Effect.TRAINS if running.trains else Effect.UNKNOWN
             effect = self._graphs.compiled(executor._graph_executor, running.subject, owner, phase, known)
-            effect = self._effect(running, effect)
+            self._note_networks(running)
             effects.compiled(trees.function_of(running.subject), effect)
             optimizes = running.executor is not None and not issubclass(type(owner), optimizer_types())
             if optimizes and effect == Effect.TRAINS:
                 self.training.add(trees.function_of(running.subject))
 
-    def _effect(self, running: Running, effect: Effect) -> Effect:
-        """Return `EVALUATES` for a function whose cells are all in evaluation mode, if it has no other effect."""
-        calls = called.modules
-        if calls is None or running.executor is None:  # a cell may be called in either mode, see `Modules`
-            return effect
-        calls.trained |= True in running.modes
-        return Effect.EVALUATES if effect == Effect.FORWARD and calls.trained and running.modes == {False} else effect
+    def _note_networks(self, running: Running) -> None:
+        """Note the outermost cells of a function. The mode of these cells tells whether a call is an evaluation."""
+        outer = {key: weakref.ref(cell) for key, cell in running.cells.items() if key not in running.inner}
+        if outer and running.executor is not None:
+            function = trees.function_of(running.subject)
+            known = self.networks.known.get(id(function)) or self.networks.add(function)
+            known[frozenset(outer)] = tuple(outer.values())
 
     def checks(self, original: Callable[..., Any]) -> Callable[..., Any]:
         """Return the replacement of `_check_recompile(obj, compile_args, kwargs, full_function_name, ...)`."""
@@ -150,8 +161,9 @@ class Compilation:
         def before(obj: Any, *_: Any, **__: Any) -> None:
             for running in self._running.waiting[-1:]:
                 running.trains |= issubclass(type(obj), optimizer_types())
-                mode = trees.attributes(obj).get("training")
-                running.modes |= {mode} if type(mode) is bool else set()
+                if TABLE in trees.attributes(obj):
+                    running.cells[id(obj)] = obj
+                    running.inner |= {id(cell) for path, cell in trees.walk(obj, TABLE) if path}
 
         return base.around(self.host, "noting a compiled optimizer", before)(original)
 
@@ -245,7 +257,7 @@ def title(subject: Any) -> str:
     return f"{function.__name__} of {title(inner)}"
 
 
-def _run(host: "Host", trains: dict[int, bool]) -> base.Closure:
+def _run(host: "Host", trains: dict[int, bool], networks: dict[int, Networks]) -> base.Closure:
     """Return a decorator for `_JitExecutor.__call__`, which compiles a function if necessary, and runs its graph.
 
     For a cell in graph mode, `Cell.__call__` does both. The module `modules` records its calls.
@@ -253,6 +265,7 @@ def _run(host: "Host", trains: dict[int, bool]) -> base.Closure:
     Args:
         host: the session.
         trains: the keys are the ids of the functions whose graphs call an optimizer.
+        networks: the outermost cells of a function's graphs, by the id of the function.
     """
     recorder, steps = host.recorder, host.steps
     end, now = recorder.end, recorder.now
@@ -277,11 +290,13 @@ def _run(host: "Host", trains: dict[int, bool]) -> base.Closure:
     def after(call: tuple[int, int, int, bool], result: Any, reason: BaseException | None) -> None:
         token, function, begun, updates = call
         flags, effect = 0 if reason is None else base.flags_of(reason), Effect.UNKNOWN
-        if trains and not training.value:  # another function trains
+        if not training.value:
             effect = effects.known.get(function, effect)
-        end(token, flags | (no_gradients if effect == Effect.FORWARD else 0))
+        forward = effect == Effect.FORWARD
+        evaluated = forward and evaluate(networks.get(function, {}))
+        end(token, flags | (no_gradients if forward and not evaluated else 0))
         ended = now()
-        if effect == Effect.EVALUATES:
+        if evaluated:
             recorder.record(Kind.SPAN, Category.FORWARD, flags | no_gradients, evaluates, begun, ended, 0)
         if not updates:
             steps.call_ended(function, ended)
@@ -304,5 +319,7 @@ def targets(host: "Host") -> list[Target]:
         Target(module, "_JitExecutor.compile", closure=compilation.function),
         Target(module, "_check_recompile", closure=compilation.checks),
         Target(parser, "get_parse_method_of_class", closure=compilation.parses),
-        Target(module, "_JitExecutor.__call__", closure=_run(host, compilation.training.known)),
+        Target(
+            module, "_JitExecutor.__call__", closure=_run(host, compilation.training.known, compilation.networks.known)
+        ),
     ]

@@ -42,6 +42,8 @@ OPTIMIZER_CYCLE, TRAIN_CELL = StepSource.OPTIMIZER_CYCLE, StepSource.TRAIN_CELL
 TABLE = "_cells"
 #: name of the attribute of a cell that holds its parameters
 PARAMETERS = "_params"
+#: name of the attribute of a cell that holds its flags, such as its mode
+FLAGS = "_func_graph_flags"
 #: name of the attribute of a training cell of MindSpore that holds its network
 INNER = "network"
 #: The modules outside of MindSpore that define base classes of its parameters. A class from elsewhere is the script's.
@@ -72,6 +74,17 @@ def sizes(parameter: Any) -> tuple[int, int] | None:
         return None
 
 
+def mode(cell: Any) -> bool | None:
+    """Return the mode that `set_train` set: True for training, False for evaluation; None if it was never called.
+
+    A new cell has the attribute `training`, too, with the value False. So this value alone does not mean an evaluation.
+    `set_train` also notes the mode of a cell, and of each cell in it, as a flag of the cell.
+    """
+    known = trees.attributes(cell)
+    value, flags = known.get("training"), known.get(FLAGS)
+    return value if type(value) is bool and type(flags) is dict and "training" in flags else None
+
+
 class Called:
     """The object that names the called cells, a `Modules`; None before MindSpore is hooked."""
 
@@ -88,7 +101,6 @@ class Modules:
         self.host = host
         self.labels: Labels[Label | Span] = Labels(self._describe)
         self._forward, self._evaluates = host.recorder.intern("forward"), host.recorder.intern(EVALUATING)
-        self.trained = False  # whether a called cell was in training mode, which only the script switches on
         self._unnamed = host.recorder.intern(base.UNNAMED)
         # copies, because to look an attribute up takes half a microsecond in each step while the caches are cold
         self._steps, self._now, self._end = host.steps, host.recorder.now, host.recorder.end
@@ -238,15 +250,13 @@ class Modules:
             self._steps.call_began(begun)
         elif role:
             self._steps.began(begun)
-        if role == NETWORK or not self.trained:
-            mode = trees.attributes(cell).get("training")
-            self.trained |= mode is True
-            evaluates = self.trained and mode is False
+        if role == NETWORK and not trained:
+            evaluates = mode(cell) is False
             # Record a span for the whole forward pass, too, because the analysis may leave out the spans of modules of
             # a long run. A compiled graph needs such a span only if it evaluates, which is known when it is compiled.
-            if role == NETWORK and not trained and span[1] == MODULE:
+            if span[1] == MODULE:
                 around = base.begin(self.host.recorder, self._evaluates if evaluates else self._forward, FORWARD)
-            elif role == NETWORK and not trained and evaluates:
+            elif evaluates:
                 since = begun
         token = base.begin(self.host.recorder, *span)
         number = None if looking.tape is None else looking.tape.cell_began()
