@@ -192,7 +192,8 @@ def _with_waits(runs: pl.DataFrame, waits: pl.DataFrame, starts: pl.DataFrame) -
     before = waits.select(before_ns="start_ns")
     after = waits.select(after_ns="start_ns", waited_ns="end_ns")
     times = (
-        runs.join_asof(before, left_on="end_ns", right_on="before_ns", strategy="backward")
+        runs.sort("end_ns")
+        .join_asof(before, left_on="end_ns", right_on="before_ns", strategy="backward")
         .join_asof(after, left_on="end_ns", right_on="after_ns", strategy="forward")
         .join_asof(starts, left_on="end_ns", right_on="next_ns", strategy="forward")
     )

@@ -161,7 +161,7 @@ class Compilation:
         def before(obj: Any, *_: Any, **__: Any) -> None:
             for running in self._running.waiting[-1:]:
                 running.trains |= issubclass(type(obj), optimizer_types())
-                if TABLE in trees.attributes(obj):
+                if TABLE in trees.attributes(obj) and id(obj) not in running.inner:
                     running.cells[id(obj)] = obj
                     running.inner |= {id(cell) for path, cell in trees.walk(obj, TABLE) if path}
 
