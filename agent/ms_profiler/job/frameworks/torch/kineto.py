@@ -7,8 +7,8 @@ sleep. The wait has a limit, because a thread that runs operators from C++ code,
 does not need the GIL and may never sleep.
 
 A signal handler of the job may raise an exception between any two lines of Python code. If this happened after a start
-and before ms-profiler noted it, ms-profiler would start Kineto again, and PyTorch would crash at the end of the process.
-So C functions (`map`, `list.extend`) make the start and the note. Python calls no signal handler between them.
+and before ms-profiler noted it, ms-profiler would start Kineto again, and PyTorch would crash at the end of the
+process. So C functions (`map`, `list.extend`) make the start and the note. Python calls no signal handler between them.
 
 At its first use, Kineto initializes itself. If this happens on another thread than the one that imported PyTorch,
 Kineto prints a line, and Kineto's log level cannot suppress this line.
