@@ -5,7 +5,8 @@ import pytest
 from ascend_builder import sample
 from ms_profiler import cli
 from ms_profiler.store import layout
-from store_builder import training
+from ms_profiler.store.format import Category
+from store_builder import MS, StoreBuilder, training
 
 NAMES = [f"host_{rank}_2026010100000{rank}123_ascend_ms" for rank in range(3)]
 
@@ -50,11 +51,34 @@ def test_one_result_has_neither(results, shown):
     assert shown(results / NAMES[0])[1].startswith("30 % of the step waits for data.\n")
 
 
+def test_a_result_without_steps_states_no_number_of_steps(results, tmp_path, shown):
+    store = StoreBuilder(tmp_path, NAMES[0])
+    store.process().thread().instant("last", Category.MARKER, 55_080 * MS)
+    path = store.write()
+    lines = shown(path, results / NAMES[2])[1].splitlines()
+    assert lines[1].endswith(" 55.08 s      -            -  No step was recorded."), lines[1]
+    page = "\n".join(lines[3:]).split(" of 2: ")[1]
+    assert "no step was marked: the whole run counts as one." in page and "What bounds" not in page
+    assert "What bounds" not in shown(path, "--all")[1]
+
+
 def test_last_is_the_job_that_started_last_with_all_of_its_ranks(results, shown):
     code, out, _ = shown(results, "--last")
     assert code == 0 and out.startswith("30 %") and f"  {results / NAMES[2]}\n" in out
     _, out, _ = shown(results / NAMES[0], results / NAMES[1], "--last")
     assert out.count("waits for data.") == 4  # twice in the index, once on each page
+
+
+def test_job_is_the_job_of_a_result_with_all_of_its_ranks(results, shown):
+    _, both, _ = shown(results)
+    assert all(f" of 3: {results / name}" in both for name in NAMES)
+    for wanted in (NAMES[1], results / NAMES[0]):
+        code, out, _ = shown(results, "--job", wanted)
+        assert code == 0 and out.startswith("result ") and NAMES[2] not in out
+        assert f"1 of 2: {results / NAMES[0]}" in out and f"2 of 2: {results / NAMES[1]}" in out
+    assert f"  {results / NAMES[2]}\n" in shown(results, "--job", NAMES[2])[1]
+    code, _, err = shown(results, "--job", "none_ascend_ms")
+    assert code == 2 and "There is no result none_ascend_ms." in err
 
 
 def test_last_among_results_of_other_tools_is_the_one_written_last(tmp_path, shown):

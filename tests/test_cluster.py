@@ -209,6 +209,8 @@ def test_jobs_in_one_directory_are_told_apart(tmp_path, capsys):
         assert json.loads(matrix.read_text())["collective"] == [list(range(ranks))]
     assert main(["cluster", str(tmp_path / "data"), "--job", "none_ascend_ms"]) == 2
     assert "There is no result none_ascend_ms." in capsys.readouterr().err
+    assert main(["summary", str(tmp_path / "data"), "--job", names["large"][0]]) == 0
+    assert capsys.readouterr().out.startswith("Rank 1 is late")
     assert main(["merge", str(tmp_path / "data"), "--job", names["large"][0]]) == 0
     assert "3 ranks, 48 exchanges, 16 of them joined by flows" in capsys.readouterr().out
 

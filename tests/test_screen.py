@@ -117,3 +117,33 @@ def test_a_part_is_named_that_takes_much_of_the_training_but_little_of_the_run(s
     assert "Outside of the steps: evaluation 32 % of the training; the steps 66 %" in shown(trained)
     trained["whole_run"][0]["parts"][-1]["training_share"] = 0.2
     assert not any(line.startswith("Outside of the steps") for line in shown(trained))
+
+
+def several(summary, count):
+    """Return a summary of a run in which `count` processes have steps."""
+    content = copy.deepcopy(summary)
+    (first,) = content["whole_run"]
+    others = [
+        {**first, "pid": 200 + n, "role": "fork", "name": f"Process-{n}", "steps": 50 + n} for n in range(1, count)
+    ]
+    content["whole_run"] += [{**each, "step_median_ms": 64.5} for each in others]
+    return content
+
+
+def test_it_names_the_process_whose_steps_it_shows_and_the_others(summary):
+    assert not any("processes" in line for line in shown(summary))
+    lines = shown(several(summary, 2), 200)
+    assert lines[2].startswith("20 steps of main (pid 4242), one of 2 processes that have steps: median 10.000 ms")
+    assert lines[3] == "The other: fork Process-1 (pid 201) 51 steps, median 64.500 ms"
+    assert any(line.startswith("Operators of all processes ") for line in lines)
+    lines = shown(several(summary, 6), 200)
+    assert lines[3].startswith("The others: fork Process-1 (pid 201) 51 steps, median 64.500 ms; fork Process-2 (pid")
+    assert lines[3].endswith("; 2 more with --all") and lines[3].count("steps, median") == 3
+
+
+def test_time_of_other_processes_of_the_job_is_named_as_such(summary):
+    content = several(summary, 2)
+    parts = [("steps", 0.07), ("other processes of the job", 0.93)]
+    content["whole_run"][0]["parts"] = [{"part": part, "share": share} for part, share in parts]
+    named = "other processes of the job, before this process began or after it ended, 93 % of the run; the steps 7 %"
+    assert f"Outside of the steps of main (pid 4242): {named}" in shown(content, 200)

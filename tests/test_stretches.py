@@ -186,7 +186,7 @@ def test_time_is_divided_by_process_and_each_process_with_steps_is_listed(store)
     parts = stretches.parts(stretches.stretches(recording))
     assert parts["process"].unique(maintain_order=True).to_list() == [200, 300]
     assert parts.filter(process=300)["part"].to_list() == ["set-up", "import", "set-up", "steps"]
-    assert parts_of(store)[-1] == ("other processes", 80, 200)
+    assert parts_of(store)[-1] == ("other processes of the job", 80, 200)
 
 
 def test_parts_of_a_run_without_steps(store):

@@ -66,8 +66,12 @@ def test_each_spawned_child_that_trains_has_its_place(job):
     children = {row["pid"] for row in summary["run"]["processes"] if row["role"] == "spawn"}
     assert {process["pid"] for process in processes} == children
     page = subprocess.run(
-        [sys.executable, "-m", "ms_profiler", "summary", str(run.result)], capture_output=True, text=True, check=True
+        [sys.executable, "-m", "ms_profiler", "summary", "--all", str(run.result)],
+        capture_output=True,
+        text=True,
+        check=True,
     ).stdout
+    assert f"10 steps of spawn SpawnProcess-1 (pid {processes[0]['pid']}), one of 2 processes that have steps" in page
     at = page.index("Processes that have steps")
     for process in processes:
         assert f"pid {process['pid']}" in page[at : page.index("\n\n", at)]

@@ -36,8 +36,13 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "directories", nargs="+", metavar="DIR", help="a result directory, a parent of several, or a trace"
     )
-    parser.add_argument(
-        "--last", action="store_true", help="show only the job that started last, with all of its ranks"
+    which = parser.add_mutually_exclusive_group()
+    which.add_argument("--last", action="store_true", help="show only the job that started last, with all of its ranks")
+    which.add_argument(
+        "--job",
+        metavar="RESULT",
+        default="",
+        help="show only the job to which this result belongs, with all of its ranks, if DIR has several jobs",
     )
     parser.add_argument("--all", action="store_true", help="show everything, not just one screen")
     parser.add_argument(
@@ -63,6 +68,7 @@ def run(args: argparse.Namespace) -> int:
 
     Raises:
         StoreError: there is no result that can be read.
+        UsageError: there is no result with the name that --job gives.
         DependencyError: Rich is not installed.
     """
     try:
@@ -81,6 +87,8 @@ def run(args: argparse.Namespace) -> int:
             if len(paths) == 1:
                 raise
             errors.append(f"ms-profiler: {error}")
+    if args.job:
+        results = _of_job(results, args.job)
     if args.json:
         _print_json(results)
     else:
@@ -123,6 +131,23 @@ def _last(paths: list[str]) -> list[str]:
     newest = max(paths, key=lambda path: started[path])
     job = _job(newest)
     return [path for path in paths if path == newest or (job and _job(path) == job)]
+
+
+def _of_job(results: list[_Result], wanted: str) -> list[_Result]:
+    """Return the results of the job to which a result belongs, and those of other tools, which name no job.
+
+    Args:
+        results: the results to choose from.
+        wanted: the path of a result, or the last part of the path.
+
+    Raises:
+        UsageError: there is no result `wanted`.
+    """
+    from ms_profiler.analysis.cluster import separate_jobs
+
+    known = [separate_jobs.brief(result.directory, result.content["run"]) for result in results]
+    chosen = {each.directory for each in separate_jobs.chosen(known, [], wanted)}
+    return [result for result in results if result.directory in chosen]
 
 
 def _start(path: str) -> float:

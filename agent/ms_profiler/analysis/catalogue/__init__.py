@@ -255,7 +255,7 @@ TABLES: Final = (
                 "part",
                 pl.String,
                 "import, set-up, steps, evaluation, rollout, profiling, compile, checkpoint, network calls (outside of "
-                "steps), between steps, after the last step, other, not recorded, other processes",
+                "steps), between steps, after the last step, other, not recorded, other processes of the job",
             ),
             Column("phase", pl.String, "as in `phases`; `not recorded` where the step was not recorded"),
             *TIMES,

@@ -2,10 +2,11 @@
 
 import os
 from collections.abc import Iterable, Sequence
-from typing import Final
+from typing import Any, Final
 
 from ms_profiler.analysis.cluster.rank_account import RankAccount
 from ms_profiler.errors import UsageError
+from ms_profiler.store import layout, run_info
 
 #: largest expected difference between the wall clocks of two machines, ns
 CLOCKS_NS: Final = 60_000_000_000
@@ -40,6 +41,35 @@ def chosen(accounts: Iterable[RankAccount], remarks: list[str], wanted: str = ""
     if len(jobs) > 1:
         remarks.append(_remark(jobs, own))
     return [*own, *blank]
+
+
+def brief(directory: str, run: dict[str, Any]) -> RankAccount:
+    """Return the account of a result with only those figures that tell jobs apart, for `chosen`.
+
+    Args:
+        directory: the directory of the result.
+        run: `run` of its summary.
+    """
+    started = int(run["started_ns"])
+    try:
+        info = run_info.read_run(layout.run_info_path(directory))
+    except (OSError, ValueError):
+        info = run_info.RunInfo()
+    return RankAccount(
+        directory=directory,
+        rank=info.rank,
+        world_size=info.world_size,
+        host=info.host,
+        boot=info.boot_id,
+        started_ns=started,
+        ended_ns=started + round(run["duration_s"] * 1e9),
+        end="",
+        verdict="",
+        uncertainty_ns=None,
+        role=info.role,
+        actor=info.actor.get("actor", ""),
+        job=info.job,
+    )
 
 
 def _jobs(accounts: Sequence[RankAccount]) -> list[list[RankAccount]]:
@@ -83,7 +113,8 @@ def _remark(jobs: list[list[RankAccount]], own: list[RankAccount]) -> str:
     place = os.path.dirname(own[0].directory.rstrip("/")) or "The directory"
     return (
         f"{place} has results of {len(jobs)} jobs. The figures are of {which} ({_count(own)}). "
-        f"To choose another job, add --job with one of its results: {named}{more}."
+        f"To choose another job, add --job with one of its results to the command summary, cluster or merge: "
+        f"{named}{more}."
     )
 
 

@@ -21,7 +21,8 @@ BETWEEN: Final = "between steps"
 AFTER: Final = "after the last step"
 OTHER: Final = "other"
 UNRECORDED: Final = "not recorded"
-AWAY: Final = "other processes"
+#: time in which the process did not exist: it had not begun, or had ended
+AWAY: Final = "other processes of the job"
 #: part of the time outside of steps -> category of the spans that decide it; the first part in this order that applies
 #: counts
 _SPANS: Final = {

@@ -55,6 +55,8 @@ def timeline(path: str, folder: str) -> str | None:
 def _row(title: str, path: str) -> dict[str, Any]:
     summary = read_summary(inputs.result(path)) or {}
     steps = summary.get("steps") or {}
+    if steps.get("source") == "whole_run":
+        steps = {}
     return {
         "page": title,
         "name": path,

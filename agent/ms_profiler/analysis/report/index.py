@@ -24,13 +24,14 @@ def show(results: list[tuple[str, dict[str, Any]]], out: Console) -> None:
     table.columns[-1].justify, table.columns[-1].no_wrap = "left", False
     for number, (directory, summary) in enumerate(results, 1):
         steps = summary["steps"]
-        median = steps["steady"]["median_ms"]
+        counted = steps["source"] != "whole_run"
+        median = steps["steady"]["median_ms"] if counted else None
         table.add_row(
             f"{number}. {directory}",
             f"{summary['rank']} of {summary['world_size']}",
             summary["run"]["started"][:_SECONDS].replace("T", " "),
             f"{summary['run']['duration_s']:.2f} s",
-            str(steps["count"]),
+            str(steps["count"]) if counted else "-",
             "-" if median is None else milliseconds(median),
             summary["verdict"],
         )

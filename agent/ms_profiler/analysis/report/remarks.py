@@ -3,6 +3,7 @@
 from typing import Any, Final
 
 from ms_profiler.analysis.metrics import wording
+from ms_profiler.analysis.metrics.stretches import AWAY
 from ms_profiler.analysis.report.durations import milliseconds
 from ms_profiler.store import layout
 
@@ -41,8 +42,10 @@ def outside(summary: dict[str, Any]) -> list[str]:
             steps = parts.get("steps", 0.0)
             name = max((part for part in parts if part not in _USUAL), key=parts.__getitem__, default="")
             if steps and name and parts[name] >= max(least, steps if of == "run" else 0.0):
-                shares = f"{name} {parts[name] * 100:.0f} % of the {of}; the steps {steps * 100:.0f} %"
-                return [f"Outside of the steps: {shares}"]
+                shares = f"{parts[name] * 100:.0f} % of the {of}; the steps {steps * 100:.0f} %"
+                name += ", before this process began or after it ended," * (name == AWAY)
+                whose = f" of {who(process)}" * (len(summary["whole_run"]) > 1)
+                return [f"Outside of the steps{whose}: {name} {shares}"]
     return []
 
 

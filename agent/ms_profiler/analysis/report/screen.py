@@ -7,7 +7,7 @@ from typing import Any, Final
 from rich.console import Console
 from rich.text import Text
 
-from ms_profiler.analysis.report import changes, remarks, steps_line, terminal, widths
+from ms_profiler.analysis.report import changes, remarks, stepping, steps_line, terminal, widths
 from ms_profiler.analysis.report.bounded import PARTS
 from ms_profiler.analysis.report.console import Terminal
 from ms_profiler.analysis.report.durations import milliseconds as _ms
@@ -98,7 +98,8 @@ def _head(summary: dict[str, Any], width: int) -> list[Text]:
     for line in changes.long(summary):
         lines += _wrapped(line, width, "bold")
     lines += _wrapped(run, width, "dim")
-    lines += _wrapped(_steps(summary), width)
+    for line in (_steps(summary), *stepping.others(summary)):
+        lines += _wrapped(line, width)
     if held := summary.get("memory"):
         most = f"at most {held['peak_mb']:,.2f} MiB by {held['component']}"
         owners = [] if held["at_peak"] is None else remarks.peak(held)[:1]
@@ -121,7 +122,7 @@ def _steps(summary: dict[str, Any]) -> str:
     steady = steps["steady"]
     cycle = f" ({steps_line.source(steps)})" * bool(steps["cycle"])
     return (
-        f"{steps['count']} steps{cycle}{sampled}: {remarks.typical(summary)}, "
+        f"{steps['count']} steps{stepping.whose(summary)}{cycle}{sampled}: {remarks.typical(summary)}, "
         f"first {_ms(steps['first_ms'])}; slowest: {slowest}{_on_device(summary, steady['median_ms'])}"
     )
 
@@ -139,6 +140,8 @@ def _on_device(summary: dict[str, Any], host_ms: float) -> str:
 
 def _bounds(summary: dict[str, Any], width: int) -> list[Text]:
     """Return a bar and words that show what bounds a step. If the bounds are unknown, show the phases of a step."""
+    if stepping.unknown(summary):
+        return []
     found = summary.get("bounds")
     title = "What bounds a step"
     shares = (found or {}).get("shares") or {}
@@ -163,7 +166,8 @@ def _operators(summary: dict[str, Any], width: int) -> list[Text]:
     rows = summary["top_operators"][:_ROWS]
     if not rows:
         return []
-    table = widths.table(remarks.listed(summary), "self", "total", "calls", "average")
+    where = "" if summary["kernels"] else stepping.everywhere(summary)
+    table = widths.table(f"{remarks.listed(summary)}{where}", "self", "total", "calls", "average")
     for row in rows:
         figures = (_ms(row["self_ms"]), _ms(row["total_ms"]), str(row["count"]), _ms(row["average_ms"]))
         table.add_row(Text(f"  {row['name']}"), *figures)

@@ -4,7 +4,7 @@ from collections.abc import Callable, Iterable
 from typing import Any, Final
 
 from ms_profiler.analysis.metrics import wording
-from ms_profiler.analysis.report import remarks
+from ms_profiler.analysis.report import remarks, stepping
 from ms_profiler.analysis.report.durations import milliseconds
 
 #: title of a table -> how to get its rows from a summary; the rows say whether they are scaled to all steps
@@ -28,7 +28,7 @@ def line(summary: dict[str, Any]) -> str:
     if steps["source"] == "whole_run":
         return f"{steps['why']}."
     steady = steps["steady"]
-    text = f"{steps['count']} steps ({source(steps)}), {_recorded(summary)}: "
+    text = f"{steps['count']} steps{stepping.whose(summary)} ({source(steps)}), {_recorded(summary)}: "
     text += f"first {milliseconds(steps['first_ms'])}, {remarks.typical(summary)}"
     if steady["left_out"] and not summary.get("sampling"):
         took = milliseconds(compiled["total_ms"])

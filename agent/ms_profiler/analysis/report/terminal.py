@@ -8,7 +8,8 @@ from rich.padding import Padding
 from rich.table import Table
 from rich.text import Text
 
-from ms_profiler.analysis.report import changes, functions, modules, remarks, stacks, steps_line, widths
+from ms_profiler.analysis.metrics.stretches import AWAY
+from ms_profiler.analysis.report import changes, functions, modules, remarks, stacks, stepping, steps_line, widths
 from ms_profiler.analysis.report.bounded import PARTS
 from ms_profiler.analysis.report.console import Terminal
 from ms_profiler.analysis.report.durations import milliseconds as _ms
@@ -159,7 +160,7 @@ def _told(part: dict[str, Any]) -> list[tuple[str, float]]:
 def _stepping(processes: list[dict[str, Any]]) -> Table:
     table = widths.table("process", "steps", "median", *_OF_A_PROCESS, "rest")
     for process in processes:
-        parts = {part["part"]: part["total_ns"] for part in process["parts"] if part["part"] != "other processes"}
+        parts = {part["part"]: part["total_ns"] for part in process["parts"] if part["part"] != AWAY}
         listed = [parts.pop(name, 0) for name in _OF_A_PROCESS]
         times = [_ms(time / 1e6) for time in (*listed, sum(parts.values()))]
         table.add_row(remarks.who(process), str(process["steps"]), _ms(process["step_median_ms"]), *times)
@@ -169,9 +170,9 @@ def _stepping(processes: list[dict[str, Any]]) -> Table:
 def _operators_title(summary: dict[str, Any]) -> str:
     kernels = summary["kernels"]
     if not kernels or not kernels["count"]:
-        where = " of all processes" * (len(summary.get("whole_run") or ()) > 1)
         traced = summary["compile"].get("operators", {}).get("count", 0)
-        return f"Operators{where}" + f", without {traced:,} calls that compilers made on no data" * bool(traced)
+        title = f"Operators{stepping.everywhere(summary)}"
+        return title + f", without {traced:,} calls that compilers made on no data" * bool(traced)
     counted = f"{kernels['count']:,} kernels of {_ms(kernels['total_ms'])}"
     if kernels["scaled"]:
         counted = f"{kernels['count']:,} recorded kernels, scaled to {_ms(kernels['total_ms'])} for all steps"
@@ -241,7 +242,7 @@ def _queued(summary: dict[str, Any]) -> dict[str, float]:
 def _bounds(summary: dict[str, Any]) -> Table | None:
     """Return a table of what bounds a step: the share of each part in the steps, and in their critical paths."""
     bounds, path = summary.get("bounds"), summary.get("critical_path")
-    if not bounds:
+    if not bounds or stepping.unknown(summary):
         return None
     followed = path["shares"] if path else {}
     table = widths.table("part", "of the steady steps", *(["of their path"] if path else []), "")

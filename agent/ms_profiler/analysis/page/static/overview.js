@@ -3,9 +3,10 @@ const shares = (content) => Object.entries(content || {}).sort((a, b) => b[1] - 
 
 function overview(run) {
   const told = run.summary, steps = told.steps, usual = told.sampling ? steps : steps.steady, framework = ["name", "version", "mode", "device"].map((key) => told.framework[key]).filter(Boolean).join(" ");
+  const counted = steps.source !== "whole_run", took = (value) => counted ? milliseconds(value) : null;
   const facts = [[framework, "framework"], [told.world_size > 1 ? `${told.rank} / ${told.world_size}` : null, "rank"], [told.host, "host"],
-    [`${told.run.duration_s.toFixed(2)} s`, "run"], [whole(steps.count), "steps"], [milliseconds(usual.median_ms), "median"],
-    [milliseconds(usual.p95_ms), "p95"], [milliseconds(steps.first_ms), "first step"]];
+    [`${told.run.duration_s.toFixed(2)} s`, "run"], [counted ? whole(steps.count) : null, "steps"], [took(usual.median_ms), "median"],
+    [took(usual.p95_ms), "p95"], [took(steps.first_ms), "first step"]];
   const phases = Object.entries(told.phases).map(([name, phase]) => [name, phase.steady_share, milliseconds(phase.steady_per_step_ms)]).sort((a, b) => b[1] - a[1]);
   const first = (told.whole_run || [])[0];
   const advice = told.advice.length
