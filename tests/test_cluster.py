@@ -113,7 +113,8 @@ def test_a_failed_rank_is_reported_with_its_last_step(tmp_path, capsys):
     made(tmp_path / "data", failed=2)
     (remark,) = report(capsys, tmp_path / "data", "--no-files")["remarks"]
     assert (
-        remark == f"Rank 2 ended with exception: ValueError in step {STEPS // 2 - 1}; others came to step {STEPS - 1}."
+        remark == f"Rank 2 ended with exception: ValueError, 161.0 ms after step {STEPS // 2 - 1}; "
+        f"others came to step {STEPS - 1}."
     )
 
 

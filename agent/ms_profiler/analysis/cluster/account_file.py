@@ -7,9 +7,10 @@ import orjson
 import polars as pl
 
 from ms_profiler.analysis.cluster import exchanged, rank_account
+from ms_profiler.analysis.cluster.ending import Ending
 from ms_profiler.analysis.cluster.rank_account import RankAccount
 
-VERSION: Final = 5
+VERSION: Final = 6
 _TABLES: Final = {"steps": rank_account.STEPS, "parts": rank_account.PARTS, "exchanges": exchanged.EXCHANGES}
 
 
@@ -45,6 +46,8 @@ def load(path: str, directory: str) -> RankAccount:
         raise ValueError(f"it has no version {VERSION}")
     try:
         tables: dict[str, Any] = {name: pl.DataFrame(content.pop(name), schema) for name, schema in _TABLES.items()}
-        return RankAccount(directory=directory, **content, **tables)
+        how = content.pop("ending")
+        found = None if how is None else Ending.of(how)
+        return RankAccount(directory=directory, ending=found, **content, **tables)
     except (KeyError, TypeError, pl.exceptions.PolarsError) as error:
         raise ValueError(str(error)) from error

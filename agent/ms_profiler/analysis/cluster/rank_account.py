@@ -9,7 +9,16 @@ from typing import TYPE_CHECKING, Any, Final
 
 import polars as pl
 
-from ms_profiler.analysis.cluster import exchanged, expert_exchanges, parallel_groups, stage_waits, step_gaps, step_uses
+from ms_profiler.analysis.cluster import (
+    ending,
+    exchanged,
+    expert_exchanges,
+    parallel_groups,
+    stage_waits,
+    step_gaps,
+    step_uses,
+)
+from ms_profiler.analysis.cluster.ending import Ending
 from ms_profiler.analysis.metrics import bounds, communication, host_load, intervals, scheduling
 from ms_profiler.analysis.model import tables
 from ms_profiler.store import host_metrics
@@ -75,6 +84,7 @@ class RankAccount:
         groups: name of a group that it used -> the ranks of the group.
         purposes: name of a group -> its purposes, such as a pipeline (`parallel_groups`).
         between: part of the time between steps -> the module or operator that takes most of it, from `step_gaps`.
+        ending: how its recording ends; None if unknown.
         steps: its steps, with the columns of `STEPS`.
         parts: the parts of these steps, with the columns of `PARTS`.
         exchanges: its exchanges, as `exchanged.EXCHANGES`; as `exchanged.MARKED` after `gathering` has reduced them.
@@ -101,6 +111,7 @@ class RankAccount:
     groups: dict[str, list[int]] = field(default_factory=dict)
     purposes: dict[str, list[str]] = field(default_factory=dict)
     between: dict[str, str] = field(default_factory=dict)
+    ending: Ending | None = None
     steps: pl.DataFrame = field(default_factory=lambda: pl.DataFrame(schema=STEPS))
     parts: pl.DataFrame = field(default_factory=lambda: pl.DataFrame(schema=PARTS))
     exchanges: pl.DataFrame = field(default_factory=lambda: pl.DataFrame(schema=exchanged.EXCHANGES))
@@ -148,6 +159,7 @@ def account(measures: "Measures") -> RankAccount:
         groups=groups,
         purposes=purposes,
         between=step_gaps.names(measures, gaps),
+        ending=None if recording.foreign else ending.ending(measures, found),
         steps=_sure(steps_of(used.table, found, *further), _unseen(measures, found)),
         parts=_parts(measures, gaps),
         exchanges=found,

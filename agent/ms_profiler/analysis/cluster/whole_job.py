@@ -10,6 +10,7 @@ import polars as pl
 
 from ms_profiler.analysis.cluster import (
     clock_offsets,
+    endings,
     expert_load,
     goodput,
     late_causes,
@@ -28,8 +29,6 @@ from ms_profiler.analysis.cluster.stage_bubbles import Pipeline
 TWICE: Final = 2.0
 #: largest number of ranks that a remark lists
 _LISTED: Final = 8
-#: ends of a process that need no remark; the end is empty for other tools' results, and processes of another machine
-_USUAL: Final = ("", "exit", "stopped", "running", "unknown", "ended by its parent")
 
 
 @dataclass(frozen=True)
@@ -86,16 +85,8 @@ class WholeJob:
 
     @property
     def ended(self) -> list[str]:
-        """Return a sentence for each rank that did not end normally: how it ended, and if others came further."""
-        last = {rank: int(known.steps["step"].max() or 0) for rank, known in self.accounts.items()}  # type: ignore[arg-type]
-        most = max(last.values(), default=0)
-        sentences = []
-        for rank, known in self.accounts.items():
-            if known.end in _USUAL:
-                continue
-            early = f" in step {last[rank]}; others came to step {most}" * (last[rank] < most)
-            sentences.append(f"Rank {rank} ended with {known.end}{early}.")
-        return sentences
+        """Return sentences about the ranks that did not end normally."""
+        return endings.sentences(self.accounts)
 
     @property
     def exchanging(self) -> list[int]:
@@ -276,7 +267,7 @@ def last_run(accounts: Iterable[RankAccount], remarks: list[str], wanted: str = 
         elif key in chosen and not _comparable(each) and _comparable(chosen[key]):
             left_out.setdefault("has no exchange, unlike another trace of the rank", []).append(each)
         elif key in chosen:
-            ended = f", which ended with {each.end}" if each.end not in _USUAL else ""
+            ended = f", which ended with {each.end}" if each.end not in endings.USUAL else ""
             start = f" of start {each.attempt + 1}" if chosen[key].attempt else ""
             left_out.setdefault(f"is an older result{start}{ended}", []).append(each)
         else:

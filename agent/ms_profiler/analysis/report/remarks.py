@@ -19,6 +19,8 @@ _FAR: Final = 1.5
 _MUCH_TRAINING: Final = 0.25
 _MUCH: Final = 0.2
 _USUAL: Final = ("steps", "import", "set-up", "profiling", "not recorded")
+#: a phase that did not end normally is named if it took at least this long, ms
+_LONG_MS: Final = 1000.0
 #: recomputation is named if it takes at least this share of the steps' time
 _AGAIN: Final = 0.05
 
@@ -49,6 +51,17 @@ def outside(summary: dict[str, Any]) -> list[str]:
     return []
 
 
+def halted(summary: dict[str, Any]) -> list[str]:
+    """Return a line about a long phase after the last step, if this phase did not end normally."""
+    found = summary.get("ending")
+    if not found or found["ms"] < _LONG_MS or not (found["raised"] or found["unfinished"]):
+        return []
+    moment = "Before the end of a step" if found["after_step"] is None else f"After step {found['after_step']}"
+    how = "ended with an exception after" if found["raised"] else "had not ended after"
+    of_it = f"; {found['exchange']} took {milliseconds(found['exchange_ms'])} of it" if found["exchange"] else ""
+    return [f"{moment}, {found['phase']} {how} {milliseconds(found['ms'])}{of_it}"]
+
+
 def uncompiled(summary: dict[str, Any]) -> list[str]:
     """Return lines about the functions that `torch.compile` did not compile as a whole."""
     found = summary["compile"]
@@ -74,7 +87,7 @@ def again(summary: dict[str, Any]) -> list[str]:
 
 def head(summary: dict[str, Any]) -> list[str]:
     """Return the lines between the step times of a summary and its tables."""
-    return [*outside(summary), *uncompiled(summary), *again(summary)]
+    return [*halted(summary), *outside(summary), *uncompiled(summary), *again(summary)]
 
 
 def typical(summary: dict[str, Any]) -> str:
