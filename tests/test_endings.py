@@ -2,13 +2,18 @@
 
 import json
 import socket
+from pathlib import Path
 
+import jsonschema
 import pytest
+from ms_profiler.analysis import report
 from ms_profiler.analysis.driver import engine
 from ms_profiler.cli import main
+from ms_profiler.store import layout
 from ms_profiler.store.format import Category, Flag
 from store_builder import MS, RAW_NS, StoreBuilder
 
+SCHEMA = json.loads((Path(report.__file__).parent / "summary.schema.json").read_text())
 STEPS = 8
 #: the end of the last step
 OVER = (50 + 20 * STEPS) * MS
@@ -130,6 +135,11 @@ def test_no_rank_ended_first_if_a_result_is_missing_or_the_end_of_a_killed_proce
 def test_the_summary_of_a_rank_names_the_long_phase_after_its_last_step(job, tmp_path, capsys):
     job(waits, hangs)
     first, second = sorted(map(str, tmp_path.iterdir()))
+    found = [json.loads((tmp_path / path / layout.SUMMARY).read_text()) for path in (first, second)]
+    for summary in found:
+        jsonschema.Draft202012Validator(SCHEMA).validate(summary)
+    assert (found[0]["ending"]["after_step"], found[0]["ending"]["exchange_ms"]) == (STEPS - 1, 15_000.0)
+    assert found[1]["ending"] is None
     line = "After step 7, backward ended with an exception after 15.01 s; allreduce took 15.00 s of it"
     for words in ((), ("--all",)):
         assert main(["summary", first, *words]) == 0

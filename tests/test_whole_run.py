@@ -71,7 +71,7 @@ def test_each_spawned_child_that_trains_has_its_place(job):
         text=True,
         check=True,
     ).stdout
-    assert f"10 steps of spawn SpawnProcess-1 (pid {processes[0]['pid']}), one of 2 processes that have steps" in page
+    assert f"10 steps of spawn SpawnProcess-2 (pid {processes[0]['pid']}), one of 2 processes that have steps" in page
     at = page.index("Processes that have steps")
     for process in processes:
         assert f"pid {process['pid']}" in page[at : page.index("\n\n", at)]

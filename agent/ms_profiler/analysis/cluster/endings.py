@@ -23,7 +23,7 @@ _LISTED: Final = 8
 
 
 def sentences(accounts: Mapping[int, RankAccount]) -> list[str]:
-    """Return a sentence for each rank that did not end normally, in the order in which the ranks ended.
+    """Return sentences about each rank that did not end normally. On one machine, the earliest last record comes first.
 
     Args:
         accounts: rank -> its figures (its account).
