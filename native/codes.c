@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "file_format.h"
+#include "shield.h"
 #include "strings.h"
 
 #define CODES_MOST 32768 /* code objects; they are kept alive, so that no other object gets their address */
@@ -178,13 +179,20 @@ static bool is_function(PyObject *callable) {
 
 bool msp_code_is_c(PyObject *callable) { return is_method(callable) || is_function(callable); }
 
+/* Return an attribute of a function in C, or NULL. To make a qualified name, Python calls PyObject_Str, which may call
+ * signal handlers of the job. If a handler raises an exception, there is no attribute yet. */
+static PyObject *attribute_of(PyObject *callable, PyObject *name) {
+  PyObject *value = PyObject_GenericGetAttr(callable, name);
+  if (value == NULL && msp_shield_clear()) value = PyObject_GenericGetAttr(callable, name);
+  if (value == NULL) msp_shield_clear();
+  return value;
+}
+
 static uint32_t intern_c(PyObject *callable, const char *name, bool *ours) {
   char text[256];
   size_t length = 0;
-  PyObject *parts[2] = {NULL, PyObject_GenericGetAttr(callable, known.qualname)};
-  PyErr_Clear();
-  parts[0] = is_method(callable) ? NULL : PyObject_GenericGetAttr(callable, known.module);
-  PyErr_Clear();
+  PyObject *parts[2] = {NULL, attribute_of(callable, known.qualname)};
+  parts[0] = is_method(callable) ? NULL : attribute_of(callable, known.module);
   for (int i = 0; i < 2; ++i) {
     PyObject *bytes =
         parts[i] != NULL && PyUnicode_Check(parts[i]) ? PyUnicode_AsEncodedString(parts[i], "utf-8", "replace") : NULL;

@@ -43,15 +43,25 @@ static bool raise_later(PyObject *reason) {
   return false;
 }
 
-/* Clear the current exception of Python, and return it with its traceback. */
+/* Clear the current exception of Python, and return it with its traceback; NULL: there was none. */
 static PyObject *taken(void) {
   PyObject *kind, *value, *trace;
   PyErr_Fetch(&kind, &value, &trace);
+  if (kind == NULL) return NULL;
   PyErr_NormalizeException(&kind, &value, &trace);
   if (trace != NULL) PyException_SetTraceback(value, trace);
   Py_XDECREF(kind);
   Py_XDECREF(trace);
   return value;
+}
+
+bool msp_shield_clear(void) {
+  PyObject *reason = taken();
+  PyObject *trace = reason == NULL ? NULL : PyException_GetTraceback(reason);
+  bool later = trace != NULL && raise_later(reason);
+  Py_XDECREF(trace);
+  Py_XDECREF(reason);
+  return later;
 }
 
 /* Call a function of ours. Returns its result. When the function raises an exception, `failed` handles the exception,

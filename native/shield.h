@@ -9,6 +9,12 @@
 
 #define PY_SSIZE_T_CLEAN
 #include <Python.h>
+#include <stdbool.h>
+
+/* Clear the current exception of Python, if there is one, in C code of ours that must raise none. An exception with a
+ * traceback comes from Python code, which is a signal handler of the job here: the thread raises it after our code.
+ * Returns whether that is so. */
+bool msp_shield_clear(void);
 
 /* Add the function `shield` to a module. Returns 0, or -1 with an exception set. */
 int msp_shield_add(PyObject *module);

@@ -1,8 +1,12 @@
 """Traced calls are exact in each output file, also if the job is killed, and tracing does not change the job."""
 
+import array
 import csv
+import ctypes
 import json
+import signal
 import sys
+import threading
 
 import pytest
 from conftest import PROGRAMS
@@ -127,6 +131,40 @@ def test_beside_another_tool_stacks_are_sampled(tmp_path, setter):
         sys.setprofile(before[1])
     recorder.close()
     assert "receives calls already" in why
+
+
+@pytest.mark.skipif(threading.current_thread() is not threading.main_thread(), reason="needs signals")
+def test_the_exception_of_a_handler_that_comes_while_a_function_in_c_gets_its_name_is_not_lost(tmp_path):
+    """Python calls signal handlers when it makes the name: `array.array.buffer_info` is `str(type)` and more."""
+
+    class Timeout(Exception):
+        pass
+
+    def handler(*_):
+        raise Timeout
+
+    class Signal(int):
+        # a property in C, so that Python calls no handler between the signal and the call of the next function
+        sent = property(ctypes.CDLL(None)["raise"])
+
+    def interrupted(number, values):
+        number.sent  # noqa: B018 - sends the signal
+        values.buffer_info()
+        for _ in range(100):
+            pass
+
+    recorder = NativeRecorder()
+    recorder.open(str(tmp_path))
+    before, usual = sys.getprofile(), signal.signal(signal.SIGUSR1, handler)
+    try:
+        assert recorder.trace_calls(Options(with_stack=True, stack_c_calls=True)) == ""
+        with pytest.raises(Timeout):
+            interrupted(Signal(signal.SIGUSR1), array.array("b"))
+    finally:
+        recorder.trace_no_calls()
+        signal.signal(signal.SIGUSR1, usual)
+        sys.setprofile(before)
+        recorder.close()
 
 
 def test_a_later_hook_is_reported(tmp_path):
