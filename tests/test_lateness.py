@@ -169,6 +169,24 @@ def test_rank_that_waits_for_processors_is_late_by_itself_if_it_takes_far_more_o
     assert (late.rank, found.kind) == (1, cause)
 
 
+def test_rank_that_waits_for_processors_as_long_as_the_others_is_late_for_another_reason():
+    """All threads wait long for a processor, most of all during the exchanges. One rank also sleeps."""
+    accounts = {}
+    for rank, own in enumerate((35, 65)):
+        known = RankAccount("", rank, 2, "", "", 0, 0, "", "", None)
+        table = [
+            dict.fromkeys(STEPS)
+            | {"step": step, "start_ns": 150 * step * MS, "end_ns": 150 * (step + 1) * MS, "own_ns": own * MS}
+            | {"exchange_ns": (150 - own) * MS, "queued_ns": (70 + (step + rank) % 3 * 5) * MS}
+            for step in range(30)
+        ]
+        known.steps = pl.DataFrame(table, STEPS)
+        known.parts = parts([{bounds.COMPUTING: 35, bounds.BLOCKED: own - 35}], 30).drop("rank")
+        accounts[rank] = known
+    ((late, found),) = WholeJob(accounts).late
+    assert (late.rank, late.moments, found.kind) == (1, (), bounds.BLOCKED)
+
+
 def test_cause_of_being_late_in_some_steps_is_that_of_all_of_them():
     usual = {bounds.COMPUTING: 8, bounds.BLOCKED: 1}
     late = lateness.Late(0, 1300 * MS, 0.6, 3, 3, 500 * MS, 1, moments=(3, 5, 8))

@@ -96,26 +96,32 @@ class WholeJob:
     @cached_property
     def lateness(self) -> Lateness:
         """Return the late ranks. Ranks that are late only in single steps because of other programs are left out."""
-        return self._lateness(pl.col("own_ns"))
+        return self._lateness("own_ns")
 
-    def _lateness(self, own: pl.Expr) -> Lateness:
-        """Return the ranks that would be late if the own times were `own`.
+    def _lateness(self, own: str) -> Lateness:
+        """Return the ranks that would be late if the own times were those in the column `own`.
 
-        An own time is the time from the end of one exchange until the rank is ready for the next. `own` may be shorter
-        than the recorded own times. A step then counts as shorter by max(recorded own times) - max(`own`).
+        An own time is the time from the end of one exchange until the rank is ready for the next. The column is
+        `own_ns`, or `alone_ns`: the own time minus the rank's waits for a processor. If another rank waits for a
+        processor for as long as this rank, the waits do not change the excess of this rank. So `alone_ns` may be
+        negative, because a rank also waits for a processor during exchanges. With `alone_ns`, a step counts as shorter
+        by max(`own_ns`) - max(`alone_ns`).
         """
         known = pl.concat(
             _timed(each.steps).with_columns(rank=pl.lit(each.rank, pl.Int64)) for each in self.accounts.values()
         )
+        # a rank whose waits are unknown is given the usual waits, which do not change its excess
+        waits = pl.col("queued_ns").fill_null(pl.col("queued_ns").median().over("step").cast(pl.Int64)).fill_null(0)
+        known = known.with_columns(alone_ns=pl.col("own_ns") - waits)
         shared = known.drop_nulls("own_ns").filter(pl.len().over("step") > 1)
-        saved = pl.col("own_ns").max() - own.max()
+        saved = pl.col("own_ns").max() - pl.col(own).max().clip(lower_bound=0)
         times = shared.group_by("step").agg(
-            pl.max_horizontal(pl.col("passed_ns").median(), pl.col("own_ns").max()) - saved,
+            (pl.max_horizontal(pl.col("passed_ns").median(), pl.col("own_ns").max()) - saved).clip(lower_bound=1),
             (pl.col("within_ns").median() - saved).clip(lower_bound=1),
             pl.col("count").median(),
         )
         sums = times.select(pl.col("passed_ns", "within_ns", "count").sum().cast(pl.Int64)).row(0)
-        found = lateness.lateness(known.select("rank", "step", own.alias("own_ns"), "exchange_ns"), *sums[:2])
+        found = lateness.lateness(known.select("rank", "step", "exchange_ns", own_ns=own), *sums[:2])
         return replace(found, passed=max(sums[2], found.steps))
 
     @cached_property
@@ -125,7 +131,7 @@ class WholeJob:
         if not found:
             return {}
         # to see the effect of waits for a processor, find the ranks that would be late without these waits
-        alone = self._lateness((pl.col("own_ns") - pl.col("queued_ns").fill_null(0)).clip(lower_bound=0))
+        alone = self._lateness("alone_ns")
         hindered = {each.rank for each in found} - {each.rank for each in alone.late} - self._busier(found)
         tables = [_gathered(known).with_columns(rank=pl.lit(known.rank, pl.Int64)) for known in self.accounts.values()]
         causes = late_causes.causes(pl.concat(tables), found, hindered)
