@@ -268,6 +268,53 @@ def test_work_between_steps_is_a_cause(tmp_path, capsys):
     assert "it evaluates between steps (Judge)" in found["verdict"]
 
 
+def validating(parent, barriers):
+    """Write two ranks, of which rank 0 evaluates for 800 ms after every 20th step. Then the ranks meet again.
+
+    Only rank 0 works between the steps. So rank 1 is in its next step when it waits for rank 0.
+
+    Args:
+        parent: the folder of the results.
+        barriers: the number of exchanges around an evaluation: 1 (after it) or 2 (also before it).
+    """
+    for rank in range(2):
+        store, process, thread = empty(parent, rank)
+        now = 50 * MS
+        for number in range(100):
+            start = begin = now
+            if number % 20 == 0 and number:
+                if barriers > 1:
+                    thread.span("AllReduce@world", Category.COMMUNICATION, now, now + MS, arg=8)
+                    now += MS
+                if rank == 0:
+                    thread.span(EVALUATING, Category.FORWARD, now, now + 800 * MS)
+                    begin = now + 801 * MS
+                met = now + 800 * MS * (rank == 0)
+                now += 801 * MS
+                thread.span("AllReduce@world", Category.COMMUNICATION, met, now, arg=8)
+            ready = now + 4 * MS + (rank + number) % 2 * MS // 10
+            thread.span("forward", Category.FORWARD, now, ready)
+            now += 9 * MS
+            thread.span("AllReduce@world", Category.COMMUNICATION, ready, now, arg=4_000)
+            thread.step(number, begin if rank == 0 else start, now)
+        process.anchor(now + MS)
+        store.write()
+
+
+@pytest.mark.parametrize("barriers", [1, 2])
+def test_evaluation_of_one_rank_between_exchanges_is_a_cause(barriers, tmp_path, capsys):
+    validating(tmp_path / "data", barriers)
+    found = report(capsys, tmp_path / "data", "--no-files")
+    (late,) = found["late"]
+    assert (late["rank"], late["cause"], late["late_in_steps"]) == (0, "evaluation", [20, 40, 60, 80])
+    assert late["excess_ms"] == found["lost_ms"] == pytest.approx(4 * 800, rel=0.01)
+    assert found["ranks"][1]["wait_ms"] == pytest.approx(4 * 800, rel=0.05)
+    # it delays the exchange after the evaluation, and not the first one of the step
+    chain = late["delays"]
+    assert chain["late_ms"] == pytest.approx(800, rel=0.01)
+    assert chain["number"] == chain["step"] // 20 * (20 + barriers) - 1
+
+
 def test_a_machine_without_free_processors_is_told(tmp_path, capsys):
     for path in made(tmp_path / "data"):
         content = json.loads((path / "rank.json").read_text())

@@ -19,7 +19,8 @@ EXCHANGES: Final = pl.Schema(
         ("bytes", pl.Int64),  # 0 where the size is not known
         ("start_ns", pl.Int64),  # when the rank was ready for the exchange
         ("end_ns", pl.Int64),
-        ("step", pl.Int64),  # number of the step, null outside of all steps
+        # number of the step, or of the next step if it began between two steps; null before and after all steps
+        ("step", pl.Int64),
         *messages.PEERS.items(),
     ]
 )
@@ -27,6 +28,7 @@ EXCHANGES: Final = pl.Schema(
 MARKED: Final = pl.Schema(
     [
         *EXCHANGES.items(),
+        ("own_ns", pl.Int64),  # time from the end of all earlier exchanges to its start; null for the first one
         ("number", pl.Int64),  # index among the exchanges of the same operation and group, from 0
         ("place", pl.Int64),  # number among the exchanges of the same operation and group in the step, from 1
         ("count", pl.Int64),  # number of exchanges of the same operation and group in the step
@@ -53,28 +55,46 @@ def exchanges(measures: "Measures") -> pl.DataFrame:
     kernel = pl.coalesce(pl.col("operation").str.extract(replicas.NCCL), "operation")
     plain = kernel.str.to_lowercase().str.replace_all("_", "")
     found = found.with_columns(plain.alias("operation"), pl.col("group").fill_null("")).sort(*intervals.BOUNDS)
-    table = measures.steps.table
-    place = intervals.locate(found["start_ns"], table)
-    return found.with_columns(table["number"].gather(place).alias("step")).select(EXCHANGES.names()).cast(EXCHANGES)
+    step = steps(found["start_ns"], measures.steps.table)
+    return found.with_columns(step).select(EXCHANGES.names()).cast(EXCHANGES)
+
+
+def steps(starts: pl.Series, table: pl.DataFrame) -> pl.Series:
+    """Return `step`: the number of the step in which each exchange began. Between two steps, it is the later one.
+
+    Another rank that does not work between these steps makes the same exchange in the later step.
+
+    Args:
+        starts: the times at which the exchanges began, in ns.
+        table: the steps, with the columns of `Steps.table`.
+    """
+    if table.is_empty():
+        return pl.Series("step", [None] * len(starts), pl.Int64)
+    following = table["end_ns"].search_sorted(starts, side="right").cast(pl.Int64)
+    known = (starts >= table["start_ns"][0]) & (following < table.height)
+    place = pl.select(pl.when(known).then(following)).to_series()
+    return table["number"].gather(place).cast(pl.Int64).alias("step")
 
 
 def marked(exchanges: pl.DataFrame) -> pl.DataFrame:
-    """Return the first exchange of each step, and the last one of each operation and group in the step.
+    """Return two kinds of exchanges of each step, with the columns of `MARKED`.
 
-    The columns are those of `MARKED`.
+    They are the exchange with the longest own time, and the last exchange of each operation and group.
 
     Args:
         exchanges: all exchanges of a rank, with the columns of `EXCHANGES`.
     """
     kind, step = ["operation", "group"], pl.col("step")
     counted = exchanges.with_columns(
+        own_ns=pl.col("start_ns") - pl.col("end_ns").cum_max().shift(1),
         number=pl.int_range(pl.len()).over(kind),
         place=pl.int_range(1, pl.len() + 1).over([*kind, "step"]),
         count=pl.len().over([*kind, "step"]),
-        first=pl.int_range(pl.len()).over("step") == 0,
     )
+    own = pl.col("own_ns").fill_null(0)
+    longest = pl.int_range(pl.len()).over("step") == own.arg_max().over("step")
     last = pl.col("place") == pl.col("count")
-    return counted.filter(step.is_not_null(), pl.col("first") | last).select(MARKED.names()).cast(MARKED)
+    return counted.filter(step.is_not_null(), longest | last).select(MARKED.names()).cast(MARKED)
 
 
 def _of_device(measures: "Measures", device: tables.Device) -> pl.DataFrame:

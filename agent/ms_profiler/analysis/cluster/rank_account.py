@@ -36,7 +36,8 @@ STEPS: Final = pl.Schema(
         "end_ns": pl.Int64,
         # own time: from the end of the previous exchange until the rank is ready for the next one; null if unknown
         "own_ns": pl.Int64,
-        "exchange_ns": pl.Int64,  # time in which an exchange ran, also while the rank computed
+        # time in which an exchange ran, also while the rank computed, in the step and between it and the step before
+        "exchange_ns": pl.Int64,
         # longest time for which a thread waited for a processor; null if unknown
         "queued_ns": pl.Int64,
         "processor_ns": pl.Int64,  # CPU time of the rank's processes; null if unknown
@@ -169,7 +170,8 @@ def account(measures: "Measures") -> RankAccount:
 def steps_of(table: pl.DataFrame, exchanges: pl.DataFrame, *further: pl.DataFrame) -> pl.DataFrame:
     """Return the steps of a rank, with the columns of `STEPS`.
 
-    Exchanges that overlap in time form a block. The own time of a step is a sum over the blocks that begin in the step:
+    Exchanges that overlap in time form a block. The own time of a step is a sum over the blocks that begin in the step
+    or between it and the step before:
 
         own = sum(start of the last exchange in the block - end of the block before)
 
@@ -219,7 +221,7 @@ def _unseen(measures: "Measures", found: pl.DataFrame) -> pl.Series:
     table, unseen = measures.steps.table, [tables.TIMES_ALONE]
     if measures.recording.device is None:
         called = communication.split(communication.called(measures.recording, measures.steps))
-        calls = intervals.locate(called["start_ns"], table).is_not_null().sum()
+        calls = exchanged.steps(called["start_ns"], table).is_not_null().sum()
         if found["step"].is_not_null().sum() > calls:
             unseen.append(tables.COARSE)
     return table["content"].is_in(unseen).alias("unseen")

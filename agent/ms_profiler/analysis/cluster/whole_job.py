@@ -33,7 +33,7 @@ _LISTED: Final = 8
 
 @dataclass(frozen=True)
 class Chain:
-    """The first exchange of a step to which a rank comes late, and the ranks that wait in it.
+    """The exchange of a step to which a rank comes late, and the ranks that wait in it.
 
     Attributes:
         rank: the late rank.
@@ -190,11 +190,14 @@ class WholeJob:
         return clocks(self.accounts)
 
     def chain(self, late: Late) -> Chain | None:
-        """Return the first exchange in the step in which a rank is latest; None if this step has no exchange."""
+        """Return the exchange that a rank delays most in its worst step; None if this step has no exchange.
+
+        Before this exchange, the rank's own time is the longest.
+        """
         inside = self.accounts[late.rank].exchanges.filter(pl.col("step") == late.worst)
         if inside.is_empty():
             return None
-        first = inside.row(0, named=True)
+        first = inside.sort("own_ns", descending=True, nulls_last=True, maintain_order=True).row(0, named=True)
         # if the group of an exchange is smaller than the job, only ranks of this group wait
         members = self.accounts[late.rank].groups.get(first["group"], [])
         waiting = min(late.ahead, len(members) - 1) if len(members) > 1 else late.ahead
