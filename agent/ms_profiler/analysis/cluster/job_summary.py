@@ -34,6 +34,7 @@ def summary(job: WholeJob) -> dict[str, Any]:
         "missing_ranks": job.missing,
         "steps": found.steps,
         "passed_steps": found.passed,
+        "sampled_of_steps": found.made or None,
         "steps_ms": _ms(found.total_ns),
         "late": [_late(job, late, cause) for late, cause in job.late],
         "lost_ms": _ms(found.lost_ns) if job.late else 0.0,
@@ -64,9 +65,10 @@ def verdict(job: WholeJob) -> str:
     if not late:
         part = found.imbalance_ns / max(found.total_ns, 1)
         none = f"None of these {len(job.accounts)} ranks" if job.missing else "No rank"
-        even = f"{none} is late: the last rank of a step is behind the mean by {part:.0%} of the step."
+        among = " in the compared steps" * bool(_compared(found))
+        even = f"{none} is late{among}: the last rank of a step is behind the mean by {part:.0%} of the step."
         short = f" Threads wait for a processor for {job.queued_share:.0%} of the steps: the machine lacks processors."
-        return even + short * (job.queued_share >= SHORT)
+        return even + short * (job.queued_share >= SHORT) + _compared(found)
     first, cause = late[0]
     waiting = [rank for rank in job.accounts if role(job, rank) == WAITS]
     if len(late) == 1:
@@ -80,7 +82,7 @@ def verdict(job: WholeJob) -> str:
     lost = f"that costs {_seconds(found.lost_ns)} of {_seconds(found.total_ns)}"
     share = f" ({found.lost_ns / max(found.total_ns, 1):.0%})"
     waits = f"{_ranks(waiting)} wait{'s' * (len(waiting) == 1)} for {'it' if len(late) == 1 else 'them'}"
-    return f"{sentence}. {waits if waiting else 'Others wait for it'}, and {lost}{share}."
+    return f"{sentence}. {waits if waiting else 'Others wait for it'}, and {lost}{share}.{_compared(found)}"
 
 
 def role(job: WholeJob, rank: int) -> str:
@@ -94,6 +96,14 @@ def role(job: WholeJob, rank: int) -> str:
     return WAITS if waits else EVEN
 
 
+def _compared(found: Lateness) -> str:
+    """Return a sentence about the number of compared steps; empty if the ranks recorded all their steps."""
+    if found.passed >= found.made:
+        return ""
+    sampled = f" Only {found.passed} of {found.made} steps are compared, because the ranks recorded a sample of them."
+    return f"{sampled} All times are of the compared steps."
+
+
 def _one(late: Late, cause: Cause, found: Lateness) -> str:
     steps, few = found.steps, found.passed > found.steps
     if not late.moments:
@@ -104,8 +114,17 @@ def _one(late: Late, cause: Cause, found: Lateness) -> str:
         (step,) = late.moments
         return f"Rank {late.rank} is late once, in step {step}, by {_seconds(late.excess_ns)}: {cause.sentence}"
     excess = f"by {_seconds(late.excess_ns)} in all, most in step {late.worst}"
-    with_one = " with an exchange" * few
+    with_one = " with an exchange" * few + _when(late, found)
     return f"Rank {late.rank} is late in {len(late.moments)} of {steps} steps{with_one}, {excess}: {cause.sentence}"
+
+
+def _when(late: Late, found: Lateness) -> str:
+    """Return the period in which a rank is late, in parentheses; empty if there is none."""
+    if late.period is None:
+        return ""
+    first, last = late.period
+    to_the_end = last == found.critical["step"].max()
+    return f" (from step {first} on)" if to_the_end else f" (from step {first} to step {last})"
 
 
 def _late(job: WholeJob, late: Late, cause: Cause) -> dict[str, Any]:
@@ -121,6 +140,7 @@ def _late(job: WholeJob, late: Late, cause: Cause) -> dict[str, Any]:
         "saved_at_median_ms": _ms(late.saved_ns),
         "step": late.moments[0] if len(late.moments) == 1 else None,
         "late_in_steps": list(late.moments[:STEPS]),
+        "period": late.period,
         "last_in_steps": late.steps,
         "parts_ms": {part: _ms(excess) for part, excess in cause.parts.items() if excess},
         "delays": None

@@ -107,7 +107,7 @@ def causes(parts: pl.DataFrame, late: list[Late], hindered: Set[int] = frozenset
     for each in late:
         if each.rank in hindered:
             found[each.rank] = replace(found[each.rank], kind=bounds.RUNNABLE)
-        elif not each.moments:
+        elif not each.moments or each.period:
             found[each.rank] = _by_itself(each, found[each.rank])
     dropped = {each.rank for each in late if each.moments and found[each.rank].kind in _OF_OTHERS}
     return {rank: cause for rank, cause in found.items() if rank not in dropped}

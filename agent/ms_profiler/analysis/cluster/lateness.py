@@ -11,13 +11,14 @@ from typing import Any, Final
 
 import polars as pl
 
+from ms_profiler.analysis.cluster import late_periods
+from ms_profiler.analysis.cluster.late_periods import OFTEN, SHARE
+
 #: Let x be the excess (own time of a rank - median of the other ranks) in each of n steps. The rank is late in most
-#: steps if it reaches four limits. The first is: n * median(x) >= `SHARE` * time of the steps
-SHARE: Final = 0.03
-#: second limit of a rank that is late in most steps: mean(x) >= `TIMES` * standard deviation(x) / sqrt(n)
+#: steps if it reaches four limits. The first is: n * median(x) >= `SHARE` * time of the steps. The second is:
+#: x >= `SHARE` * length of a step in at least the share `OFTEN` of the steps
+#: third limit of a rank that is late in most steps: mean(x) >= `TIMES` * standard deviation(x) / sqrt(n)
 TIMES: Final = 4.0
-#: third limit of a rank that is late in most steps: x >= `SHARE` * length of a step in at least this share of the steps
-OFTEN: Final = 0.7
 #: fourth limit, used only among at least `MANY` ranks, where m is the median(x) of a rank:
 #: m >= median(m of all ranks) + `SPREAD` * median(|m - median(m)| of all ranks)
 MANY: Final = 8
@@ -30,7 +31,9 @@ BEYOND: Final = 5.0
 #: A rank with shorter delays is late in single steps, too, if the delays return and cost much. A delay is an excess x
 #: with x >= max(`ONCE` * length of a step, `BEYOND` * median(|x|)). The limits are: at least `STEPS` delays at equal
 #: distances (a share of at least `OFTEN` of the distances), or `DELAYS` delays;
-#: sum(delays) >= `RETURNS` * time of the steps and between them; sum(delays) >= `ALONE` * sum(delays of all ranks)
+#: sum(delays) >= `RETURNS` * time of the steps and between them; sum(delays) >= `ALONE` * sum(delays of all ranks).
+#: A rank that is late in a period and in single steps is late in the period if
+#: sum(x of the period) >= `ALONE` * sum(x of the single steps)
 DELAYS: Final = 8
 RETURNS: Final = 0.1
 ALONE: Final = 0.9
@@ -64,6 +67,8 @@ class Late:
         saved_ns: the time that the steps would save if this rank took the median time of the other ranks in `moments`,
             or in all steps if `moments` is empty, and nothing else changed.
         moments: the steps in which the rank is late; empty if it is late in most steps.
+        period: the first and the last step of the period in which the rank is late; None if it is late in most steps of
+            the job, or in single steps.
     """
 
     rank: int
@@ -75,6 +80,7 @@ class Late:
     ahead: int
     saved_ns: int = 0
     moments: tuple[int, ...] = ()
+    period: tuple[int, int] | None = None
 
 
 @dataclass(frozen=True)
@@ -94,6 +100,7 @@ class Lateness:
         critical: one row per step: `step`, `rank` (the last rank of the step), `wait_ns` (the wait of the median rank).
         imbalance_ns: the sum over all steps of (longest own time of a rank - mean own time of the ranks).
         passed: `steps`, plus the number of steps without an exchange that lie before these steps.
+        made: the number of steps that the ranks made if they recorded only a sample of them; otherwise 0.
     """
 
     steps: int
@@ -106,6 +113,7 @@ class Lateness:
     )
     imbalance_ns: int = 0
     passed: int = 0
+    made: int = 0
 
 
 def lateness(own: pl.DataFrame, total_ns: int, within_ns: int | None = None) -> Lateness:
@@ -114,7 +122,8 @@ def lateness(own: pl.DataFrame, total_ns: int, within_ns: int | None = None) -> 
     Args:
         own: table of own times, with the columns of `OWN`: the time from the end of an exchange until the rank is ready
             for the next. If one rank lacks a step, the step still counts for the other ranks. The table may have the
-            column `exchange_ns`: the time of the rank in the exchanges of the step. No wait is longer than it.
+            column `exchange_ns`: the time of the rank in the exchanges of the step. No wait is longer than it. It may
+            also have the column `weight`: the number of steps for which a sampled step stands.
         total_ns: the time of all steps and of the time between them, in ns. It is at least the sum over all steps of
             the longest own time.
         within_ns: the time of the steps alone, in ns; by default `total_ns`. Whether a rank is late is judged by the
@@ -123,6 +132,8 @@ def lateness(own: pl.DataFrame, total_ns: int, within_ns: int | None = None) -> 
     known = own.drop_nulls("own_ns").filter(pl.len().over("step") > 1)
     if known.is_empty():
         return Lateness(0, total_ns)
+    if "weight" not in known.columns:
+        known = known.with_columns(weight=pl.lit(1, pl.Int64))
     table = _differences(_limited(known))
     count = table["step"].n_unique()
     late = _late(table, total_ns, (total_ns if within_ns is None else within_ns) / count)
@@ -198,18 +209,31 @@ def _late(table: pl.DataFrame, total_ns: int, step: float) -> list[Late]:
         step: the mean length of a step, in ns.
     """
     count = table["step"].n_unique()
-    found = table.group_by("rank").agg(
-        (pl.col("excess_ns") >= SHARE * step).mean().alias("part"),
-        pl.col("excess_ns").abs().median().alias("usual"),
-        pl.col("excess_ns").sum().alias("sum"),
-        pl.col("excess_ns").max().alias("most"),
-        pl.col("step").get(pl.col("excess_ns").arg_max()).alias("worst"),
-        pl.col("place").get(pl.col("excess_ns").arg_max()).alias("ahead"),
-        pl.col("excess_ns").median().alias("median"),
-        pl.col("last").sum(),
-        pl.col("saved_ns").sum(),
-        (pl.col("excess_ns").std() / pl.len().sqrt()).alias("error"),
-        pl.len().alias("count"),
+    # the steps at the begin are all recorded. So that they do not decide for the whole job, sampled steps count as the
+    # steps for which they stand
+    usual = (
+        late_periods.spread(table)
+        .group_by("rank")
+        .agg(
+            (pl.col("excess_ns") >= SHARE * step).mean().alias("part"),
+            pl.col("excess_ns").abs().median().alias("usual"),
+            pl.col("excess_ns").median().alias("median"),
+        )
+    )
+    found = (
+        table.group_by("rank")
+        .agg(
+            pl.col("excess_ns").sum().alias("sum"),
+            pl.col("excess_ns").max().alias("most"),
+            pl.col("step").get(pl.col("excess_ns").arg_max()).alias("worst"),
+            pl.col("place").get(pl.col("excess_ns").arg_max()).alias("ahead"),
+            pl.col("last").sum(),
+            pl.col("saved_ns").sum(),
+            (pl.col("excess_ns").std() / pl.len().sqrt()).alias("error"),
+            pl.len().alias("count"),
+            (pl.col("excess_ns").clip(lower_bound=0).sum() >= late_periods.COST * total_ns).alias("much"),
+        )
+        .join(usual, on="rank")
     )
     often = (
         (pl.col("median") * pl.col("count") >= SHARE * step * count)
@@ -222,15 +246,65 @@ def _late(table: pl.DataFrame, total_ns: int, step: float) -> list[Late]:
     found = found.with_columns(least.alias("least"))
     returning = pl.col("rank").is_in(_returning(table, found, total_ns))
     once = (pl.col("most") >= pl.max_horizontal(pl.lit(ONCE_NS), "least")) | returning
-    rows = found.with_columns(often=often.fill_null(False), once=once).filter(pl.col("often") | pl.col("once"))
+    rows = found.with_columns(often=often.fill_null(False), once=once).sort("sum", "rank", descending=[True, False])
+    by_rank = table.sort("rank", "step").partition_by("rank", as_dict=True)
     late = []
-    for row in rows.sort("sum", "rank", descending=[True, False]).iter_rows(named=True):
-        known = ((), row["sum"], row["saved_ns"]) if row["often"] else _moments(table, row, ONCE * step)
-        moments, excess, saved = known
-        worst = row["worst"], int(row["most"]), int(row["ahead"])
-        share = excess / max(total_ns, 1)
-        late.append(Late(row["rank"], int(excess), share, row["last"], *worst, int(saved), moments))
-    return late
+    for row in rows.filter(pl.any_horizontal("often", "once", "much")).iter_rows(named=True):
+        own = by_rank[row["rank"],]
+        single = own.filter(pl.col("excess_ns") >= _least(row, ONCE * step)) if row["once"] else own.clear()
+        period = _period(table, own, step, total_ns)
+        lasting = not period.is_empty() and period["excess_ns"].sum() >= ALONE * float(single["excess_ns"].sum())
+        chosen = period if lasting else single
+        if row["often"] and not lasting:
+            share, worst = row["sum"] / max(total_ns, 1), (row["worst"], int(row["most"]), int(row["ahead"]))
+            late.append(Late(row["rank"], int(row["sum"]), share, row["last"], *worst, int(row["saved_ns"])))
+        elif not chosen.is_empty():
+            late.append(_in_some_steps(chosen, row["last"], total_ns, lasting))
+    return sorted(late, key=lambda each: (-each.excess_ns, each.rank))
+
+
+def _period(table: pl.DataFrame, own: pl.DataFrame, step: float, total_ns: int) -> pl.DataFrame:
+    """Return the steps of the period in which a rank is late; no rows if there is none, or if others differ as much.
+
+    Args:
+        table: the own times of all ranks, with the columns that `_differences` adds.
+        own: the rows of the rank, sorted by step.
+        step: the mean length of a step, in ns.
+        total_ns: the time of all steps and of the time between them, in ns.
+    """
+    found = late_periods.period(own, step, total_ns)
+    if found.is_empty() or table["rank"].n_unique() < MANY:
+        return found
+    within = table.filter(pl.col("step").is_between(found["step"][0], found["step"][-1]))
+    medians = within.group_by("rank").agg(pl.col("excess_ns").median())["excess_ns"]
+    middle = found["excess_ns"].median()
+    assert isinstance(middle, float)
+    return found if middle >= _spread(medians) else found.clear()
+
+
+def _in_some_steps(rows: pl.DataFrame, last: int, total_ns: int, lasting: bool) -> Late:
+    """Return a rank that is late in some steps.
+
+    Args:
+        rows: the rows of the rank in the steps in which it is late, sorted by step.
+        last: the number of steps in which it is the last rank.
+        total_ns: the time of all steps and of the time between them, in ns.
+        lasting: whether it is late in a period.
+    """
+    excess, steps = int(rows["excess_ns"].sum()), rows["step"].to_list()
+    worst = rows.row(rows["excess_ns"].arg_max() or 0, named=True)
+    return Late(
+        rank=worst["rank"],
+        excess_ns=excess,
+        share=excess / max(total_ns, 1),
+        steps=last,
+        worst=worst["step"],
+        worst_ns=worst["excess_ns"],
+        ahead=worst["place"],
+        saved_ns=int(rows["saved_ns"].sum()),
+        moments=tuple(steps),
+        period=(steps[0], steps[-1]) if lasting else None,
+    )
 
 
 def _returning(table: pl.DataFrame, found: pl.DataFrame, total_ns: int) -> list[int]:
@@ -254,11 +328,10 @@ def _returning(table: pl.DataFrame, found: pl.DataFrame, total_ns: int) -> list[
     return sums.filter(again & much)["rank"].to_list()
 
 
-def _moments(table: pl.DataFrame, row: dict[str, Any], length: float) -> tuple[tuple[int, ...], int, int]:
-    """Return the single steps in which a rank is late, and its `excess_ns` and `saved_ns` summed over these steps."""
-    least = max(min(AGAIN * row["most"], max(ONCE_NS, length)), BEYOND * row["usual"])
-    found = table.filter(pl.col("rank") == row["rank"], pl.col("excess_ns") >= least).sort("step")
-    return tuple(found["step"].to_list()), int(found["excess_ns"].sum()), int(found["saved_ns"].sum())
+def _least(row: dict[str, Any], length: float) -> float:
+    """Return the shortest excess with which a rank that is late in single steps is late in a step."""
+    least: float = max(min(AGAIN * row["most"], max(ONCE_NS, length)), BEYOND * row["usual"])
+    return least
 
 
 def _spread(differences: pl.Series) -> float:

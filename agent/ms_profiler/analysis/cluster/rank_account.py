@@ -46,6 +46,7 @@ STEPS: Final = pl.Schema(
         "checkpoint_ns": pl.Int64,
         "compile_ns": pl.Int64,
         "bubble_ns": pl.Int64,  # time of only waiting for neighbours in a pipeline; null if no pipeline is known
+        "unseen": pl.Boolean,  # whether the recording lacks exchanges of the step; null if unknown
     }
 )
 #: one row per step and part: the time of the part within the step (`metrics.bounds`) and before the step (`step_gaps`)
@@ -228,7 +229,7 @@ def _unseen(measures: "Measures", found: pl.DataFrame) -> pl.Series:
 
 
 def _sure(steps: pl.DataFrame, unseen: pl.Series) -> pl.DataFrame:
-    """Return the steps, with null as `own_ns` if the recording lacks exchanges during the own time.
+    """Return the steps, with `unseen`, and with null as `own_ns` if the recording lacks exchanges during the own time.
 
     Args:
         steps: the steps, with the columns of `STEPS`.
@@ -237,7 +238,7 @@ def _sure(steps: pl.DataFrame, unseen: pl.Series) -> pl.DataFrame:
     count = unseen.cast(pl.Int64).cum_sum().alias("count")
     begin = pl.when(pl.col("exchange_ns").is_not_null()).then(pl.col("count") - unseen.cast(pl.Int64))
     own = pl.when(pl.col("count") == begin.forward_fill().shift(1)).then("own_ns").alias("own_ns")
-    return steps.with_columns(count).with_columns(own).select(STEPS.names())
+    return steps.with_columns(count, unseen).with_columns(own).select(STEPS.names())
 
 
 def _ran(measures: "Measures") -> pl.DataFrame:

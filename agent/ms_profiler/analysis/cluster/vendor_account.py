@@ -152,7 +152,7 @@ def _steps(rows: list[dict[str, float]], exchanges: pl.DataFrame, piped: bool) -
         own = length - round(hidden * 1000)
         bubble = round(min(row[_BUBBLE], hidden) * 1000) if piped and _BUBBLE in row else None
         exchange = round(row.get("Communication", 0) * 1000)
-        found.append((number, start, start + length, own if exchange else None, exchange, *[None] * 5, bubble))
+        found.append((number, start, start + length, own if exchange else None, exchange, *[None] * 5, bubble, False))
     return pl.DataFrame(found, rank_account.STEPS, orient="row")
 
 

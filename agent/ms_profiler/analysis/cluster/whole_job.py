@@ -15,6 +15,7 @@ from ms_profiler.analysis.cluster import (
     goodput,
     late_causes,
     lateness,
+    sampled_steps,
     separate_jobs,
     stage_bubbles,
 )
@@ -121,8 +122,10 @@ class WholeJob:
             pl.col("count").median(),
         )
         sums = times.select(pl.col("passed_ns", "within_ns", "count").sum().cast(pl.Int64)).row(0)
-        found = lateness.lateness(known.select("rank", "step", "exchange_ns", own_ns=own), *sums[:2])
-        return replace(found, passed=max(sums[2], found.steps))
+        weighted = known.join(sampled_steps.weights(known, shared), on="step", how="left", maintain_order="left")
+        own_times = weighted.select("rank", "step", "exchange_ns", "weight", own_ns=own)
+        found = lateness.lateness(own_times, *sums[:2])
+        return replace(found, passed=max(sums[2], found.steps), made=sampled_steps.made(known))
 
     @cached_property
     def causes(self) -> dict[int, Cause]:
@@ -144,14 +147,18 @@ class WholeJob:
 
         These ranks do more work. A shared processor also takes longer for the same work, but hardly twice as long.
         """
-        taken = {rank: known.steps.drop_nulls("own_ns")["processor_ns"] for rank, known in self.accounts.items()}
-        means = {rank: float(ran.mean() or 0) for rank, ran in taken.items() if ran.count()}  # type: ignore[arg-type]
+        taken = {rank: known.steps.drop_nulls("own_ns") for rank, known in self.accounts.items()}
         found = set()
         for each in late:
+            if each.moments and each.period is None:
+                continue
+            among = pl.col("step").is_in(each.moments) if each.moments else pl.lit(True)
+            ran = {rank: steps.filter(among)["processor_ns"].drop_nulls() for rank, steps in taken.items()}
+            means = {rank: float(times.mean()) for rank, times in ran.items() if len(times)}  # type: ignore[arg-type]
             others = [mean for rank, mean in means.items() if rank != each.rank]
-            if each.rank in means and others and not each.moments:
+            if each.rank in means and others:
                 usual = statistics.median(others)
-                more = (means[each.rank] - usual) * len(taken[each.rank])
+                more = (means[each.rank] - usual) * len(ran[each.rank])
                 if means[each.rank] >= TWICE * usual and more >= late_causes.PART * each.excess_ns:
                     found.add(each.rank)
         return found
