@@ -137,11 +137,11 @@ def test_beside_another_tool_stacks_are_sampled(tmp_path, setter):
 def test_the_exception_of_a_handler_that_comes_while_a_function_in_c_gets_its_name_is_not_lost(tmp_path):
     """Python calls signal handlers when it makes the name: `array.array.buffer_info` is `str(type)` and more."""
 
-    class Timeout(Exception):
+    class Alarm(BaseException):
         pass
 
     def handler(*_):
-        raise Timeout
+        raise Alarm
 
     class Signal(int):
         # a property in C, so that Python calls no handler between the signal and the call of the next function
@@ -158,7 +158,7 @@ def test_the_exception_of_a_handler_that_comes_while_a_function_in_c_gets_its_na
     before, usual = sys.getprofile(), signal.signal(signal.SIGUSR1, handler)
     try:
         assert recorder.trace_calls(Options(with_stack=True, stack_c_calls=True)) == ""
-        with pytest.raises(Timeout):
+        with pytest.raises(Alarm):
             interrupted(Signal(signal.SIGUSR1), array.array("b"))
     finally:
         recorder.trace_no_calls()
