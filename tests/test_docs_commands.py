@@ -33,7 +33,20 @@ PROGRAMS = ("ms-profiler", "python", "pip", "make", "git", "ssh", "export", "pre
 #: commands that are complete without arguments
 WHOLE = ("ms-profiler doctor", "ms-profiler tables", "ms-profiler options")
 #: first words of set-off blocks that are not command lines: code, manifests, trees, printed lines
-NO_COMMANDS = ("import", "with", "@pytest", "ray.init(", "spec:", "agent/", "job", "module", "Rank", "Goodput", "Stage")
+NO_COMMANDS = (
+    "import",
+    "with",
+    "@pytest",
+    "ray.init(",
+    "spec:",
+    "agent/",
+    "job",
+    "module",
+    "Rank",
+    "Goodput",
+    "Stage",
+    "Only",
+)
 #: pages whose commands run; the changelog is about earlier versions, and the translated README repeats the README's
 #: commands
 RUN = [page for page in PAGES if page.name not in ("CHANGELOG.md", "README.zh.md")]
