@@ -9,7 +9,7 @@ import pytest
 from conftest import PROGRAMS
 from ms_profiler.analysis.catalogue import query
 from ms_profiler.analysis.driver import engine
-from ms_profiler.analysis.metrics import module_waits, slow_steps
+from ms_profiler.analysis.metrics import callbacks, slow_steps
 from ms_profiler.analysis.metrics.measures import measure
 from ms_profiler.analysis.readers import store as reader
 from ms_profiler.analysis.report import modules
@@ -144,7 +144,7 @@ def test_a_module_that_takes_far_longer_than_similar_ones_is_named(tmp_path, len
 
 
 def slowest(measures):
-    called = module_waits.callbacks(measures.spans, measures.recording.names, measures.steps)
+    called = callbacks.by_step(measures.spans, measures.recording.names, measures.steps)
     return slow_steps.slowest(measures.ownership, measures.steady, measures.pieces, measures.steps.table, called)
 
 
