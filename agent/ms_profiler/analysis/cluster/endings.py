@@ -12,10 +12,10 @@ from ms_profiler.analysis.cluster.ending import Ending
 from ms_profiler.analysis.cluster.rank_account import RankAccount
 from ms_profiler.analysis.driver import liveness
 
-#: ends of a process that need no sentence; the end is empty for other tools' results, and processes of another machine
-USUAL: Final = ("", liveness.EXIT, liveness.STOPPED, liveness.RUNNING, liveness.UNKNOWN, liveness.BY_PARENT)
-#: ends of a process whose time is not known
+#: ends of a process whose time is not known; empty for other tools' results, and processes of another machine
 _OPEN: Final = ("", liveness.STOPPED, liveness.RUNNING, liveness.UNKNOWN, liveness.BY_PARENT)
+#: ends of a process that need no sentence
+USUAL: Final = (*_OPEN, liveness.EXIT)
 #: two ranks ended one after the other if their ends are at least this many ns apart
 _APART_NS: Final = 1_000_000
 #: largest number of ranks that get a sentence

@@ -42,10 +42,8 @@ def period(rows: pl.DataFrame, step: float, total_ns: int) -> pl.DataFrame:
     before = sums.shift(1, fill_value=0.0)
     last = (sums - before.cum_min()).arg_max() or 0
     first = last - (before.head(last + 1).reverse().arg_min() or 0)
-    inside, found = (
-        rows.slice(first, last + 1 - first),
-        rows.filter(long).filter(pl.col("step").is_between(rows["step"][first], rows["step"][last])),
-    )
+    inside = rows.slice(first, last + 1 - first)
+    found = inside.filter(pl.col("excess_ns") >= LONG * step)
     outside = pl.concat([rows.head(first), rows.slice(last + 1)])
     short = inside["weight"].sum() < STEPS or inside.height < COMPARED
     if short or outside["weight"].sum() < OUTSIDE * float(rows["weight"].sum()):

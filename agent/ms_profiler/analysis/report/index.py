@@ -6,7 +6,7 @@ from rich.console import Console
 from rich.rule import Rule
 from rich.table import Table
 
-from ms_profiler.analysis.report import widths
+from ms_profiler.analysis.report import stepping, widths
 from ms_profiler.analysis.report.durations import milliseconds
 
 #: number of characters of `started` that are shown: date and time to the second
@@ -24,7 +24,7 @@ def show(results: list[tuple[str, dict[str, Any]]], out: Console) -> None:
     table.columns[-1].justify, table.columns[-1].no_wrap = "left", False
     for number, (directory, summary) in enumerate(results, 1):
         steps = summary["steps"]
-        counted = steps["source"] != "whole_run"
+        counted = stepping.counted(summary)
         median = steps["steady"]["median_ms"] if counted else None
         table.add_row(
             f"{number}. {directory}",

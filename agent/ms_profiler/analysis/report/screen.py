@@ -115,7 +115,7 @@ def _head(summary: dict[str, Any], width: int) -> list[Text]:
 
 def _steps(summary: dict[str, Any]) -> str:
     steps = summary["steps"]
-    if not steps["count"] or steps["source"] == "whole_run":
+    if not steps["count"] or not stepping.counted(summary):
         return "No step was recorded." if not steps["count"] else f"{steps['why']}."
     sampled = f", {steps['recorded']} sampled" if summary.get("sampling") else ""
     slowest = ", ".join(f"{item['number']} ({_ms(item['ms'])})" for item in steps["slowest"][:2])

@@ -47,10 +47,19 @@ def everywhere(summary: dict[str, Any]) -> str:
     return " of all processes" * (len(summary.get("whole_run") or ()) > 1)
 
 
+def counted(summary: dict[str, Any]) -> bool:
+    """Return whether a run has steps that were marked or found. Otherwise the whole run counts as one step.
+
+    Args:
+        summary: content of summary.json.
+    """
+    return bool(summary["steps"]["source"] != "whole_run")
+
+
 def unknown(summary: dict[str, Any]) -> bool:
     """Return whether a run has no steps, and nothing else is known about its time.
 
     Args:
         summary: content of summary.json.
     """
-    return bool(summary["steps"]["source"] == "whole_run" and summary["finding"]["kind"] == "nothing")
+    return not counted(summary) and bool(summary["finding"]["kind"] == "nothing")

@@ -25,7 +25,7 @@ def line(summary: dict[str, Any]) -> str:
     steps, compiled = summary["steps"], summary["compile"]
     if not steps["count"]:
         return "No step was recorded."
-    if steps["source"] == "whole_run":
+    if not stepping.counted(summary):
         return f"{steps['why']}."
     steady = steps["steady"]
     text = f"{steps['count']} steps{stepping.whose(summary)} ({source(steps)}), {_recorded(summary)}: "

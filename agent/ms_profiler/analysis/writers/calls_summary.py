@@ -11,9 +11,9 @@ def summary(sums: pl.DataFrame) -> list[dict[str, Any]]:
     """Return a row for each name, in the order of the table.
 
     Args:
-        sums: the calls of each name: a column with the name, `count`, `total_ns`, `max_ns`.
+        sums: the calls of each name: first a column with the name, then `count`, `total_ns`, `max_ns`.
     """
-    (name,) = set(sums.columns) - {"count", "total_ns", "max_ns"}
+    name = sums.columns[0]
     return [
         {
             name: row[name],
