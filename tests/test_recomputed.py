@@ -30,7 +30,8 @@ class Block(torch.nn.Module):
         self.linear = torch.nn.Linear(4, 4)
     def forward(self, value):
         start = time.perf_counter()
-        while time.perf_counter() - start < 0.004:
+        # long beside PyTorch's own work for a recomputation, which is up to 0.8 ms on a busy machine
+        while time.perf_counter() - start < 0.02:
             pass
         try:
             return Slow.apply(self.linear(value))
