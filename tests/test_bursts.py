@@ -1,27 +1,33 @@
 """Steps are sampled within a budget of time, in bursts at random places; the test simulates a job with a known cost."""
 
 import math
-import os
 import random
 from functools import partial
 from itertools import groupby
 
 import pytest
-from ms_profiler.job.bursts import BLOCKS, LEAST, LENT, LONG, SHORT, Bursts, Dice
+from ms_profiler.job.bursts import BLOCKS, LEAST, LENT, LONG, SHORT, Bursts
 
 STEP = 1_000_000
-
-
-@pytest.fixture(autouse=True)
-def _same_each_time(monkeypatch):
-    monkeypatch.setattr(os, "urandom", lambda count: bytes(range(count)))
 
 
 def newest(lengths, count):
     return lengths[-count:]
 
 
-def run(share, cost, steps=20_000, slower_from=None, noise=0.05, slower=2.0, debt=0.0, load=0.0, lasting=0):
+def run(
+    share,
+    cost,
+    steps=20_000,
+    slower_from=None,
+    noise=0.05,
+    slower=2.0,
+    debt=0.0,
+    load=0.0,
+    lasting=0,
+    seed=7,
+    chance=7,
+):
     """Simulate a job whose sampled steps cost more than others.
 
     Args:
@@ -34,13 +40,15 @@ def run(share, cost, steps=20_000, slower_from=None, noise=0.05, slower=2.0, deb
         debt: time that recording has taken beyond its share before, in ns.
         load: the part of the steps in which the job loses its processor for up to six steps' time.
         lasting: number of steps after which the speed of the machine changes, again and again; 0 for never.
+        seed: number from which the positions of bursts follow.
+        chance: number from which the disturbances of the job follow.
 
     Returns:
         (stretch, whether it was sampled) of each step, and the true share of the cost in the job's time.
     """
-    chance, now, paid, speed = random.Random(7), 0, 0.0, 1.0
+    chance, now, paid, speed = random.Random(chance), 0, 0.0, 1.0
     lengths = []
-    bursts, seen = Bursts(share, 0, 0, debt, cost / 3, STEP, partial(newest, lengths)), []
+    bursts, seen = Bursts(share, 0, 0, debt, cost / 3, STEP, partial(newest, lengths), seed), []
     for count in range(1, steps + 1):
         if lasting and count % lasting == 0:
             speed = chance.uniform(0.7, 1.4)
@@ -92,9 +100,8 @@ def test_a_change_has_more_steps_sampled_after_it():
 
 @pytest.mark.parametrize("seed", range(12))
 @pytest.mark.parametrize("slower", [1.15, 0.85])
-def test_a_small_change_late_in_a_long_stretch_is_sampled(monkeypatch, seed, slower):
-    monkeypatch.setattr(os, "urandom", lambda count: bytes([seed] * count))
-    seen, paid = run(0.002, 600_000, slower_from=15_000, slower=slower)
+def test_a_small_change_late_in_a_long_stretch_is_sampled(seed, slower):
+    seen, paid = run(0.002, 600_000, slower_from=15_000, slower=slower, seed=seed)
     assert sum(kind for _, kind in seen[15_000:18_500]) >= LEAST
     assert paid < 0.006
     *_, longest = sorted(len(list(steps)) for _, steps in groupby(seen[:15_000], key=lambda row: row[0]))
@@ -103,9 +110,8 @@ def test_a_small_change_late_in_a_long_stretch_is_sampled(monkeypatch, seed, slo
 
 @pytest.mark.parametrize("seed", range(12))
 @pytest.mark.parametrize("slower", [1.15, 0.85])
-def test_a_change_is_sampled_soon_and_in_a_stretch_of_its_own_although_the_loan_is_spent(monkeypatch, seed, slower):
-    monkeypatch.setattr(os, "urandom", lambda count: bytes([seed] * count))
-    seen, _ = run(0.002, 600_000, slower_from=15_000, slower=slower, debt=4e7)
+def test_a_change_is_sampled_soon_and_in_a_stretch_of_its_own_although_the_loan_is_spent(seed, slower):
+    seen, _ = run(0.002, 600_000, slower_from=15_000, slower=slower, debt=4e7, seed=seed)
     # three blocks of steps until the change is noticed, and a short stretch
     last = 15_000 + 3 * 16_000 // BLOCKS + 16_000 // SHORT
     sampled = [stretch for stretch, kind in seen[15_000:last] if kind]
@@ -115,9 +121,8 @@ def test_a_change_is_sampled_soon_and_in_a_stretch_of_its_own_although_the_loan_
 
 @pytest.mark.parametrize("seed", range(6))
 @pytest.mark.parametrize("lasting", [500, 1500, 3000])
-def test_on_a_machine_whose_speed_changes_all_the_time_the_cost_stays_near_the_budget(monkeypatch, seed, lasting):
-    monkeypatch.setattr(os, "urandom", lambda count: bytes([seed] * count))
-    seen, paid = run(0.002, 600_000, lasting=lasting)
+def test_on_a_machine_whose_speed_changes_all_the_time_the_cost_stays_near_the_budget(seed, lasting):
+    seen, paid = run(0.002, 600_000, lasting=lasting, seed=seed)
     assert paid < 0.002 + 0.005
     assert sum(kind for _, kind in seen[10_000:]) >= LEAST
 
@@ -125,9 +130,8 @@ def test_on_a_machine_whose_speed_changes_all_the_time_the_cost_stays_near_the_b
 @pytest.mark.parametrize("seed", range(6))
 @pytest.mark.parametrize("slower", [1.04, 0.96])
 @pytest.mark.parametrize("load", [0.0, 0.3])
-def test_a_very_small_change_is_sampled_soon_although_other_programs_disturb_the_job(monkeypatch, seed, slower, load):
-    monkeypatch.setattr(os, "urandom", lambda count: bytes([seed] * count))
-    seen, _ = run(0.002, 600_000, slower_from=15_000, slower=slower, load=load, noise=0.01)
+def test_a_very_small_change_is_sampled_soon_although_other_programs_disturb_the_job(seed, slower, load):
+    seen, _ = run(0.002, 600_000, slower_from=15_000, slower=slower, load=load, noise=0.01, seed=seed)
     # four blocks of steps, because a burst ends a block early
     last = 15_000 + 4 * 16_000 // BLOCKS + 16_000 // SHORT
     sampled = [stretch for stretch, kind in seen[15_000:last] if kind]
@@ -139,7 +143,7 @@ def test_a_very_small_change_is_sampled_soon_although_other_programs_disturb_the
 def test_changes_again_and_again_stay_within_the_budget(debt):
     """A series of bursts follows a change, also after the loan is spent, but many changes do not exceed the budget."""
     now, paid, begun, sampled, lengths = 0, 0, [], False, []
-    bursts = Bursts(0.002, 0, 0, debt, 70_000, STEP, partial(newest, lengths))
+    bursts = Bursts(0.002, 0, 0, debt, 70_000, STEP, partial(newest, lengths), 7)
     for count in range(1, 40_000):
         if bursts.sampled and not sampled:
             begun.append(count)
@@ -161,7 +165,7 @@ def test_a_job_within_the_share_leaves_out_ever_fewer_steps():
 
 def test_a_slow_step_does_not_starve_sampling():
     """The rate of sampling rises once. Steps that stay slow then count as usual steps."""
-    now, bursts, sampled = 0, Bursts(0.01, 0, 0, 0.0, 50_000, STEP, lambda count: []), 0
+    now, bursts, sampled = 0, Bursts(0.01, 0, 0, 0.0, 50_000, STEP, lambda count: [], 7), 0
     for count in range(1, 5_000):
         length = STEP if count < 1_000 else 2 * LONG * STEP
         sampled += bursts.sampled and count > 1_500
@@ -171,13 +175,3 @@ def test_a_slow_step_does_not_starve_sampling():
         elif length > bursts.long_ns:
             bursts.slow(count, int(now))
     assert sampled > 20
-
-
-def test_dice_are_fair_and_not_the_jobs():
-    random.seed(1)
-    state = random.getstate()
-    dice = Dice()
-    thrown = [dice.below(6) for _ in range(6_000)]
-    assert {*thrown} == set(range(6))
-    assert all(abs(thrown.count(side) - 1_000) < 6 * math.sqrt(1_000 * 5 / 6) for side in range(6))
-    assert random.getstate() == state

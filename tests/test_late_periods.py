@@ -123,3 +123,16 @@ def test_bursts_stand_for_the_steps_around_them():
 def test_first_steps_do_not_decide_for_the_whole_job(steps, moments):
     ((late, _),) = job(240, lambda step: 30 * (step in steps), SAMPLED).late
     assert late.moments == tuple(moments) and late.period == (moments[0], moments[-1])
+
+
+@pytest.mark.parametrize(
+    ("steps", "words"),
+    [
+        (range(100, 240), "(from a step between 66 and 111 on)"),
+        ([65, *range(100, 240)], "(from a step between 66 and 111 on)"),  # one step is long by chance
+        ([*range(63, 67), *range(100, 240)], "(from step 63 on)"),
+        (range(30, 140), "(from a step between 32 and 61 to a step between 116 and 170)"),
+    ],
+)
+def test_a_period_of_sampled_steps_begins_and_ends_somewhere_between_recorded_steps(steps, words):
+    assert words in job_summary.verdict(job(240, lambda step: 30 * (step in steps), SAMPLED))

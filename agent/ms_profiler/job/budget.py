@@ -221,7 +221,7 @@ class Budget:
             return
         debt, each = taken - share * passed, taken / steps / HOOK
         usual = max((passed - taken) / steps, passed / steps / 4)
-        self._bursts = Bursts(share, count, now, debt, each, usual, host.steps.lengths)
+        self._bursts = Bursts(share, count, now, debt, each, usual, host.steps.lengths, host.identity.launch)
         self._bursts.budget = self._share
         self._settle(self._bursts)
         host.save()

@@ -1,7 +1,8 @@
 """Choose the steps to sample where recording all of them costs too much.
 
 The run is divided into stretches: groups of consecutive steps. In each stretch, one burst of consecutive steps is
-sampled. The burst has a random position, so that a periodic pattern of the job does not distort the sample.
+sampled. The burst has a random position, so that a periodic pattern of the job does not distort the sample. All ranks
+of a job choose the same positions (`positions.py`).
 
     cost of recording a step = length of a sampled step - length of an unsampled step of the same stretch
 
@@ -16,11 +17,11 @@ part of the share that the next stretch may take.
 """
 
 import math
-import os
 from collections import deque
 from collections.abc import Callable
 
 from ms_profiler.job.levels import Levels
+from ms_profiler.job.positions import Positions
 from ms_profiler.job.rest import LIMITED
 from ms_profiler.job.sources import NEVER
 
@@ -74,21 +75,6 @@ LONG, CHANGED = 1.7, 0.08
 _PARTS = (0, 1, 2, 0)
 
 
-class Dice:
-    """A private random number generator: it neither uses the job's generators nor imports `random`."""
-
-    def __init__(self) -> None:
-        self._state = int.from_bytes(os.urandom(8), "little")
-
-    def below(self, bound: int) -> int:
-        """Return a random integer, at least 0 and below `bound`: splitmix64, https://prng.di.unimi.it/splitmix64.c."""
-        mask = (1 << 64) - 1
-        self._state = mixed = (self._state + 0x9E3779B97F4A7C15) & mask
-        mixed = ((mixed ^ (mixed >> 30)) * 0xBF58476D1CE4E5B9) & mask
-        mixed = ((mixed ^ (mixed >> 27)) * 0x94D049BB133111EB) & mask
-        return (mixed ^ (mixed >> 31)) * bound >> 64
-
-
 class Bursts:
     """Plan stretches, which are groups of consecutive steps, and the burst of steps to sample in each stretch.
 
@@ -102,6 +88,7 @@ class Bursts:
         cost_ns: cost of recording a step, ns, computed from the records so far.
         step_ns: duration of a step without the cost of recording, ns.
         lengths: returns the durations of a number of last steps, ns; or of fewer, if it does not know as many.
+        seed: number that all ranks of a job have in common.
     """
 
     def __init__(
@@ -113,6 +100,7 @@ class Bursts:
         cost_ns: float,
         step_ns: float,
         lengths: Callable[[int], list[int]],
+        seed: int,
     ) -> None:
         #: share of the time that recording may take from now on
         self.share = share
@@ -122,7 +110,7 @@ class Bursts:
         self.inverse = False
         #: whether hooks are taken away between bursts
         self.rare = False
-        self._dice = Dice()
+        self._positions = Positions(seed)
         self._balance, self._computed, self._usual = -debt_ns, cost_ns, step_ns
         self._extra: deque[float] = deque(maxlen=REMEMBERED)
         self._fixed = 0.0  # time to begin and to end a burst, ns
@@ -242,12 +230,12 @@ class Bursts:
         """
         credit = self._credit(LOAN, now)
         lent, self._lent = self._lent > 0 and self._credit(DEBT, now), max(self._lent - 1, 0)
-        burst = LEAST if lent and not credit else max(LEAST, min(MOST, int(4 * self._fixed / self.cost)))
+        burst = LEAST if lent and not credit else _power(max(LEAST, min(MOST, int(4 * self._fixed / self.cost))))
         rate = CALM if self._balance >= 0 else REPAYING
         if self._alert and (self._balance > 0 or lent):
             rate, self._alert = ALERT, self._alert - 1
         price = burst * self.cost + self._fixed
-        length = max(int(price / max(rate * self.share * self._usual, 1.0)), 2 * burst) + 1
+        length = int(price / max(rate * self.share * self._usual, 1.0)) + 1
         self.inverse = self.cost < CALM * self.share * self._usual
         if self.inverse:
             burst, length = LEAST, self._probe
@@ -255,15 +243,15 @@ class Bursts:
         cheap = price <= CHEAP * (now - self._began)
         most = max(PROBE, count // PART if credit or cheap else count)
         if lent:
-            length = min(length, max(PROBE, count // SHORT, 2 * burst))
+            most = min(most, max(PROBE, count // SHORT))
         elif self.rare and LIMITED and count // RARE > length:
-            burst, length = min(MOST, burst * (count // RARE) // length), count // RARE
-        length = min(length, LONGEST, max(most, 2 * burst + 1))
-        begin = count + self._dice.below(length - burst + 1)
+            burst, length = _power(min(MOST, burst * (count // RARE) // length)), count // RARE
+        most = max(min(most, LONGEST), 2 * burst)
+        begin, end = self._positions.stretch(count, max(length, 2 * burst), most, burst, self.inverse)
         self.stretch += 1
         self.sampled = self.inverse
         # Fine-grained records are switched off during the step after a burst. So that step is counted separately.
-        self._marks, self._place = [begin, begin + burst, begin + burst + 1, count + length], 0
+        self._marks, self._place = [begin, begin + burst, begin + burst + 1, end], 0
         self._steps, self._times, self._spent = [0, 0, 0], [0, 0, 0], 0
         self._at, self._since = count, now
         self._turn(count)
@@ -307,3 +295,8 @@ class Bursts:
         self._usual = max(usual, 1.0)
         if self.inverse and len(self._extra) >= COMPARED and self.cost < self.share * self._usual:
             self._probe = min(2 * self._probe, PROBE_MOST)
+
+
+def _power(number: int) -> int:
+    """Return the largest power of two up to a positive number; `Positions` needs it for the steps of a burst."""
+    return 1 << (number.bit_length() - 1)

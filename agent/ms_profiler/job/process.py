@@ -3,6 +3,7 @@
 This module reads the environment and /proc, and calls no framework.
 """
 
+import binascii
 import os
 import sys
 import time
@@ -50,6 +51,8 @@ class Identity(NamedTuple):
         device_id: number of the accelerator that the launcher assigned.
         role: MindSpore's MS_ROLE, empty outside of a distributed job.
         job: name of the launch, the same for all its ranks on one host; usable in a file name.
+        launch: number from the launcher's name for the launch, the same for all its ranks on all hosts. If it has no
+            name, from the parent process. Two launches may have the same number.
         ranked: whether a launcher assigned the rank.
         known: whether the rank is known: the launcher assigned it, or the job has only one rank.
     """
@@ -60,6 +63,7 @@ class Identity(NamedTuple):
     device_id: int
     role: str
     job: str
+    launch: int
     ranked: bool
     known: bool = True
 
@@ -79,6 +83,7 @@ def identity(environ: Mapping[str, str]) -> Identity:
         device_id=device if device is not None else local,
         role=environ.get("MS_ROLE", ""),
         job=_job(environ, world, variable),
+        launch=_launch(environ),
         ranked=bool(variable),
         known=bool(variable) or world == 1,
     )
@@ -124,14 +129,26 @@ def _job(environ: Mapping[str, str], world: int, variable: str) -> str:
     The name alone is not enough: msrun uses the same port again, and torchrun calls every launch "none". The parent
     alone is not enough either: under SLURM and MPI a shell may run between the launcher and each rank.
     """
-    pid = os.getpid() if world <= 1 else os.getppid()
-    process = f"{pid}_{alive.process_start(pid)}"
+    process = _started(os.getpid() if world <= 1 else os.getppid())
     if world <= 1:
         return process
-    names = [environ[name] for name in _LAUNCH_NAMES if environ.get(name)]
+    names = _names(environ)
     if not names or variable not in _NAMED_ONCE:
         names.append(process)
     return "".join(sign if sign.isascii() and sign.isalnum() else "_" for sign in "_".join(names))[-100:]
+
+
+def _launch(environ: Mapping[str, str]) -> int:
+    names = _names(environ)
+    return binascii.crc32(os.fsencode("_".join(names) or _started(os.getppid())))
+
+
+def _names(environ: Mapping[str, str]) -> list[str]:
+    return [environ[name] for name in _LAUNCH_NAMES if environ.get(name)]
+
+
+def _started(pid: int) -> str:
+    return f"{pid}_{alive.process_start(pid)}"
 
 
 def selected(spec: str, rank: int, world_size: int) -> bool:

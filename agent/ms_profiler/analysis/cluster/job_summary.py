@@ -123,8 +123,16 @@ def _when(late: Late, found: Lateness) -> str:
     if late.period is None:
         return ""
     first, last = late.period
-    to_the_end = last == found.critical["step"].max()
-    return f" (from step {first} on)" if to_the_end else f" (from step {first} to step {last})"
+    begin, end, compared = f"step {first}", f"step {last}", found.critical["step"].to_list()
+    if found.made:
+        begin = _between(max((step for step in compared if step < first), default=first - 1) + 1, first)
+        end = _between(last, min((step for step in compared if step > last), default=last + 1) - 1)
+    return f" (from {begin} on)" if last == compared[-1] else f" (from {begin} to {end})"
+
+
+def _between(low: int, high: int) -> str:
+    """Return words for a step that is known, or known to lie between two steps that the ranks recorded."""
+    return f"step {low}" if low == high else f"a step between {low} and {high}"
 
 
 def _late(job: WholeJob, late: Late, cause: Cause) -> dict[str, Any]:

@@ -21,6 +21,9 @@ STEPS: Final = 16
 OUTSIDE: Final = 0.1
 #: smallest number of steps of a period that are compared
 COMPARED: Final = 5
+#: smallest number of steps that a period has of a burst of sampled steps. Fewer may be long by chance, and then the
+#: period would begin before all the steps that lie between this burst and the next
+EDGE: Final = 3
 #: the median excess in a period is at least this many times the median of the absolute excess in the other steps
 BEYOND: Final = 3.0
 
@@ -42,6 +45,7 @@ def period(rows: pl.DataFrame, step: float, total_ns: int) -> pl.DataFrame:
     before = sums.shift(1, fill_value=0.0)
     last = (sums - before.cum_min()).arg_max() or 0
     first = last - (before.head(last + 1).reverse().arg_min() or 0)
+    first, last = _without_edges(rows, first, last)
     inside = rows.slice(first, last + 1 - first)
     found = inside.filter(pl.col("excess_ns") >= LONG * step)
     outside = pl.concat([rows.head(first), rows.slice(last + 1)])
@@ -53,6 +57,19 @@ def period(rows: pl.DataFrame, step: float, total_ns: int) -> pl.DataFrame:
     assert isinstance(usual, float) and isinstance(middle, float)
     enough = middle >= max(LONG * step, BEYOND * usual) and found["excess_ns"].sum() >= COST * total_ns
     return found if enough else rows.clear()
+
+
+def _without_edges(rows: pl.DataFrame, first: int, last: int) -> tuple[int, int]:
+    """Return the first and the last row of a period without the part of a burst at its edges that is too small."""
+    if (rows["weight"] == 1).all():
+        return first, last
+    burst = (rows["step"].diff() > 1).fill_null(False).cum_sum().slice(first, last + 1 - first)
+    begin, end = (burst == burst[0]).sum(), (burst == burst[-1]).sum()
+    if begin < EDGE and begin < len(burst):
+        first += begin
+    if end < EDGE and end < last + 1 - first:
+        last -= end
+    return first, last
 
 
 def spread(rows: pl.DataFrame) -> pl.DataFrame:
