@@ -26,6 +26,7 @@ class Sources:
         self._due: dict[Callable[[int], tuple[int, bool]], int] = {}
         #: called when recording begins or continues
         self.start: list[Callable[[], None]] = []
+        self._unstarted: list[Callable[[], None]] = []  # those to call yet
         #: called before recording ends or moves to another result
         self.end: list[Callable[[], None]] = []
         #: pairs of functions for a fork child: called when the child begins to record, and before it ends
@@ -49,6 +50,7 @@ class Sources:
         self.step = [call for call in self.step if call not in calls]
         self._due = {call: due for call, due in self._due.items() if call in self.step}
         self.start = [call for call in self.start if call not in calls]
+        self._unstarted = [call for call in self._unstarted if call not in calls]
         self.end = [call for call in self.end if call not in calls]
         self.child = [pair for pair in self.child if pair[0] not in calls]
         self.rest.drop(calls)
@@ -63,8 +65,18 @@ class Sources:
             each.sort(key=lambda call: call in calls)
 
     def started(self) -> None:
-        """Call the functions for the begin of recording."""
-        self._all(self.start, "starting a source")
+        """Call the functions for the begin of recording.
+
+        If an exception of the job ends this method early, `stepped` continues it.
+        """
+        self._unstarted = [*self.start]
+        self._continue_start()
+
+    def _continue_start(self) -> None:
+        while self._unstarted:
+            with self._guard("starting a source"):
+                self._unstarted[0]()
+            del self._unstarted[:1]
 
     def stepped(self, count: int, every: bool) -> tuple[int, bool]:
         """Call the functions that are due; return the step of the next call, and whether any took noticeable time.
@@ -75,6 +87,7 @@ class Sources:
             count: the number of steps so far.
             every: whether to call all functions, even those that are not due.
         """
+        self._continue_start()
         dues, due, took_time = self._due, NEVER, False
         for call in self.step:
             wanted = dues.get(call, 0)
@@ -89,6 +102,7 @@ class Sources:
 
     def ended(self) -> None:
         """Call the functions for the end of recording."""
+        self._unstarted.clear()
         self.rest.end()
         self._all(self.end, "ending a source")
 

@@ -8,15 +8,20 @@ aclprof serves one user in a process, and returns an error code to a second user
 of aclprofInit. This call replaces the process's handler for SIGINT, and starts a thread that ends the process two
 seconds after a Ctrl-C. A job that catches KeyboardInterrupt would never get this exception. So this module reads the
 handler before every call of aclprof, and restores it afterwards. aclprofStart waits up to 30 s for the device.
+
+A signal handler of the job may raise an exception between any two lines of Python code. If this happened between a call
+of aclprof and the note of its result, aclprof would be in use for ever. So C functions (`map`, `dict.update`) read the
+handler, make the call, restore the handler and note the result. Python calls no signal handler between them.
 """
 
 import ctypes
 import os
 import re
 import signal
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import partial
+from itertools import chain
 from typing import Any, Final
 
 from ms_profiler import cann
@@ -130,10 +135,10 @@ class AclprofTracing:
         self._plan = plan
         self._used = used
         self._refused = refused
-        self._pid = 0  # the process that has attached aclprof
+        self._pid = 0  # the process that attached aclprof
         self._functions: dict[str, Callable[..., Any]] = {}
-        self._config = 0
-        self._started = False
+        #: name of a function of aclprof -> result of its last call; None after the call that reverses it
+        self._results: dict[str, Any] = {}
 
     def ready(self) -> bool:
         """Return whether the job already uses an NPU; the check loads no library."""
@@ -150,17 +155,16 @@ class AclprofTracing:
             return Outcome.MISSING, why
         if self._plan is None:
             return Outcome.DONE, ""
+        self.detach()  # if an exception of the job ended an earlier call of this method
         order = self._plan()
-        self._functions = functions
+        self._functions, self._results, self._pid = functions, {}, os.getpid()
         path = os.fsencode(order.folder)
         code = self._call("aclprofInit", path, len(path))
         if code:
             return Outcome.FAILED, _meaning("aclprofInit", code)
-        self._pid = os.getpid()
         for request in order.plan.requests:
             self._set(request)
-        self._config = self._create(order.plan, order.device)
-        if not self._config:
+        if not self._create(order.plan, order.device):
             self.detach()
             what = f"{order.plan.data:#x} of device {order.device}"
             return Outcome.FAILED, f"aclprofCreateConfig refuses {what}; ask for less"
@@ -177,11 +181,10 @@ class AclprofTracing:
         """
         if self._plan is None:
             return Outcome.DONE, "" if cann.msprof() else cann.TOOL
-        if not self._owner or bool(kinds) is self._started:
+        if not self._owner or bool(kinds) is (self._results.get("aclprofStart") == 0):
             return Outcome.DONE, ""
-        name = "aclprofStart" if kinds else "aclprofStop"
-        code = self._call(name, self._config)
-        self._started = bool(kinds) and not code
+        name, reverses = ("aclprofStart", "") if kinds else ("aclprofStop", "aclprofStart")
+        code = self._call(name, self._results["aclprofCreateConfig"], reverses=reverses)
         return (Outcome.FAILED, _meaning(name, code)) if code else (Outcome.DONE, "")
 
     def flush(self) -> Outcome:
@@ -193,10 +196,9 @@ class AclprofTracing:
         if not self._owner:
             return Outcome.IDLE
         self.record(Kinds.NOTHING)
-        if self._config:
-            self._call("aclprofDestroyConfig", self._config)
-        self._call("aclprofFinalize")
-        self._config, self._pid = 0, 0
+        if config := self._results.get("aclprofCreateConfig"):
+            self._call("aclprofDestroyConfig", config, reverses="aclprofCreateConfig")
+        self._call("aclprofFinalize", reverses="aclprofInit")
         return Outcome.DONE
 
     def counts(self) -> TraceCounts:
@@ -206,7 +208,7 @@ class AclprofTracing:
     @property
     def _owner(self) -> bool:
         """Return whether this process itself initialised aclprof; in a fork child of it, the library does not work."""
-        return self._pid == os.getpid()
+        return self._pid == os.getpid() and self._results.get("aclprofInit") == 0
 
     def _set(self, request: Request) -> None:
         value = request.value.encode()
@@ -214,8 +216,8 @@ class AclprofTracing:
         if code:
             self._refused(request.options, _meaning(f"aclprofSetConfig {int(request.setting)} {request.value}", code))
 
-    def _create(self, plan: Plan, number: int) -> int:
-        """Make aclprof's configuration for NPU `number`; return its address, 0 if aclprof refuses it."""
+    def _create(self, plan: Plan, number: int) -> bool:
+        """Make aclprof's configuration for NPU `number`; return False if aclprof refuses it."""
         devices = (ctypes.c_uint32 * 1)(number)
         config = self._call("aclprofCreateConfig", devices, 1, int(plan.metrics), None, int(plan.data))
         if not config and plan.metrics == Metrics.MemoryAccess:
@@ -224,27 +226,24 @@ class AclprofTracing:
             config = self._call("aclprofCreateConfig", devices, 1, int(other), None, int(plan.data))
             if config:
                 self._refused(["aic_metrics"], f"this NPU has no MemoryAccess; {other.name} is recorded in its place")
-        return config or 0
+        return bool(config)
 
-    def _call(self, name: str, *arguments: Any) -> Any:
-        with _python_keeps_interrupts():
-            return self._functions[name](*arguments)
+    def _call(self, name: str, *arguments: Any, reverses: str = "") -> Any:
+        """Call a function of aclprof, restore the process's handler for SIGINT, and return the function's result.
 
+        This method asks the system for the handler. `signal.getsignal` would not see that a library has changed it.
 
-@contextmanager
-def _python_keeps_interrupts() -> Iterator[None]:
-    """Restore the process's handler for SIGINT after the body of the `with` statement.
-
-    This function asks the system for the handler. `signal.getsignal` would not see that a library has changed it.
-    """
-    sigaction = ctypes.CDLL(None).sigaction
-    before = ctypes.create_string_buffer(_HANDLER_BYTES)
-    known = sigaction(int(signal.SIGINT), None, before) == 0
-    try:
-        yield
-    finally:
-        if known:
-            sigaction(int(signal.SIGINT), before, None)
+        Args:
+            name: name of the function.
+            arguments: its arguments.
+            reverses: name of the function of aclprof whose call this call reverses.
+        """
+        handler = ctypes.create_string_buffer(_HANDLER_BYTES)
+        sigaction = partial(ctypes.CDLL(None).sigaction, int(signal.SIGINT))
+        read, restore = partial(sigaction, None, handler), partial(sigaction, handler, None)
+        calls = read, partial(self._functions[name], *arguments), restore
+        self._results.update(zip(("", name, "", reverses), chain(map(partial.__call__, calls), [None]), strict=True))
+        return self._results[name]
 
 
 def _meaning(call: str, code: int) -> str:

@@ -25,9 +25,9 @@ def targets(host: "Host", module: str, begins: str, ends: str) -> list[Target]:
     devices = host.devices
 
     def begin(wrapped: Callable[..., Any], instance: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-        with host.guard("releasing devices for the script's own profiler"):
-            devices.release()
         try:
+            with host.guard("releasing devices for the script's own profiler"):
+                devices.release()
             return wrapped(*args, **kwargs)
         except BaseException:
             resume()
@@ -37,7 +37,11 @@ def targets(host: "Host", module: str, begins: str, ends: str) -> list[Target]:
         try:
             return wrapped(*args, **kwargs)
         finally:
-            resume()
+            try:
+                resume()
+            except BaseException:  # of a signal handler of the job: without a second call, nothing would resume
+                resume()
+                raise
 
     def resume() -> None:
         with host.guard("resuming after the script's own profiler"):

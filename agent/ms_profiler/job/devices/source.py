@@ -7,6 +7,10 @@ use. With other frameworks, checks between steps at growing intervals find the f
 Under a schedule, recording begins one step before the first step to record, and ends one step after the last one. The
 analysis then selects kernels by the time of their launch. So each step has all of its kernels, even those that run long
 after the step has ended on the host.
+
+A signal handler of the job may raise an exception between any two lines of this module. So the module notes first that
+a call may change the state of the interface, and notes the new state only after everything that belongs to it. If an
+exception ends this work early, the next call repeats it. The interface accepts repeated calls.
 """
 
 import os
@@ -34,7 +38,7 @@ class DeviceSource:
 
     Attributes:
         interface: the vendor's interface.
-        attached: whether the interface is attached.
+        attached: whether the interface is attached, or may be, because an exception of the job ended a call of it.
         absent: whether the interface's library was not found.
     """
 
@@ -49,7 +53,8 @@ class DeviceSource:
         self.attached = False
         self.absent = False
         self._was_attached = False
-        self._recording = False
+        self._ready = False  # whether the interface is attached, and everything that belongs to this is done
+        self._recording: bool | None = False  # None: unknown, because an exception may have ended the last switch
         self._given_up = False
         self._profiled = False  # whether the script has used a profiler of its own
         self._waits = 0  # number of steps after which to check next whether the device is in use
@@ -58,7 +63,7 @@ class DeviceSource:
     @property
     def waits(self) -> bool:
         """Return whether the interface may still be attached later."""
-        return not (self.attached or self._given_up or self._away or self._tracing is None)
+        return not (self._ready or self._given_up or self._away or self._tracing is None)
 
     @property
     def _inherited(self) -> bool:
@@ -71,7 +76,7 @@ class DeviceSource:
         if self._wanted():
             self.look()
             self._ask()
-        if self.attached:
+        if self._ready:
             self._note()
 
     def look(self) -> None:
@@ -79,14 +84,14 @@ class DeviceSource:
         if self._inherited:
             self._say_of_child()
             return
-        if self.attached:
+        if self._ready:
             self._follow()
             return
         if not self.waits or not self._wanted():
             return
         if why := self.interface.left_to(self._host):
-            self._given_up = True
             self._host.not_collected(self.interface.what, why)
+            self._given_up = True
             return
         if self._tracing is not None and self._tracing.ready():
             self._attach()
@@ -101,7 +106,7 @@ class DeviceSource:
         Returns:
             The number of steps after which to call this function next, and whether this call took noticeable time.
         """
-        if self.attached:
+        if self._ready:
             self._follow()
             return (NEVER if self._host.steps.schedule is None else count + 1), False
         if self._given_up or self._tracing is None or not self._wanted():
@@ -110,7 +115,7 @@ class DeviceSource:
             return self._waits, False
         self._waits = max(2 * count, 1)
         self.look()
-        if not self.attached:
+        if not self._ready:
             return self._waits, False
         self._host.not_collected(
             f"{self.interface.what} before step {count}",
@@ -124,12 +129,12 @@ class DeviceSource:
             return
         if not self.attached:
             self._end_unused()
-            return
-        if len(self._host.recordings) > 1:
+        elif len(self._host.recordings) > 1:
             self._tracing_flush()
         else:
             self._detach()
-        self._note_missing()
+        if self._was_attached:
+            self._note_missing()
 
     def release(self) -> None:
         """Detach the interface, because the script starts a profiler of its own, which needs it."""
@@ -161,11 +166,11 @@ class DeviceSource:
         """Note that this fork child uses the device, if its parent never attached the interface."""
         used = self._tracing is not None and not (self._was_attached or self._given_up) and self._tracing.ready()
         if used and self._wanted():
-            self._given_up = True
             if self._host.process.pid != os.getpid():
                 self._host.reopen()  # the note below must not go into the files of the parent
             why = f"a fork child does not record its {self.interface.activity}; a child that is spawned does"
             self._host.not_collected(self.interface.what, why)
+            self._given_up = True
 
     def _wanted(self) -> bool:
         """Return whether this object may record the device, and any recording requests it.
@@ -181,13 +186,15 @@ class DeviceSource:
         assert self._tracing is not None
         name = self.interface.name
         for library in self.interface.libraries():
+            self.attached = True
             with self._own_span(f"attach {name}"):
                 outcome, why = self._tracing.attach(library)
+            self.attached = outcome is Outcome.DONE
             if outcome is Outcome.DONE:
                 self._note()
                 if not self._was_attached:
                     self._explain()
-                self.attached = self._was_attached = True
+                self._ready = self._was_attached = True
             elif outcome is Outcome.OWNED:
                 self._give_up(f"{name} belongs to {self.interface.owner(self._profiled)}")
             elif outcome is Outcome.FAILED:
@@ -223,14 +230,14 @@ class DeviceSource:
     def _follow(self) -> None:
         """Start or stop recording the device, as the schedule requires for the current step."""
         wanted = self._wanted() and self._near()
-        if not self.attached or wanted is self._recording:
+        if not self._ready or wanted is self._recording:
             return
         assert self._tracing is not None
+        self._recording = None
         with self._own_span(f"switch {self.interface.name}"):
             outcome, why = self._tracing.record(
                 self.interface.kinds(self._host.recordings) if wanted else Kinds.NOTHING
             )
-        self._recording = wanted
         if outcome is Outcome.HANGS:
             self._hangs()
         elif outcome is not Outcome.DONE:
@@ -240,6 +247,7 @@ class DeviceSource:
             self._give_up(f"{self.interface.name} does not record: {why}")
         elif why:
             self._host.not_collected(f"some records of the {self.interface.activity}", self.interface.left_out(why))
+        self._recording = wanted
 
     def _near(self) -> bool:
         """Return whether the schedule records the current step, the step before it or the step after it."""
@@ -257,20 +265,21 @@ class DeviceSource:
 
     def _detach(self) -> None:
         assert self._tracing is not None
-        self.attached = self._recording = False
+        self._ready, self._recording = False, None
         with self._own_span(f"detach {self.interface.name}"):
             outcome = self._tracing.detach()
+        self.attached = self._recording = False
         if outcome is Outcome.HANGS:
             self._hangs()
 
     def _hangs(self) -> None:
-        self.attached = False
+        self.attached = self._ready = False
         self._give_up(f"{self.interface.name} did not answer for ten seconds; ms-profiler does not call it again")
 
     def _give_up(self, why: str) -> None:
         """Record nothing by this interface from now on; print the reason, and write it into `run_info.json`."""
-        self._given_up = True
         self._host.not_collected(self.interface.what, why)
+        self._given_up = True
         self._say(f"{self.interface.what} are not recorded: {why}")
 
     def _end_unused(self) -> None:
