@@ -127,17 +127,19 @@ class Budget:
         recorder, steps = self._host.recorder, self._host.steps
         hooked = base.recorded(self._host, "", Category.PROFILER)(nothing)
         now = recorder.now
-        recorder.pause(True)
         times = []
-        for _ in range(5):
-            start = now()
-            for _ in range(40):
-                hooked()
-            middle = now()
-            for _ in range(40):
-                nothing()
-            times.append(((middle - start) - (now() - middle)) / 40)
-        recorder.pause(not steps.recording)
+        try:
+            recorder.pause(True)
+            for _ in range(5):
+                start = now()
+                for _ in range(40):
+                    hooked()
+                middle = now()
+                for _ in range(40):
+                    nothing()
+                times.append(((middle - start) - (now() - middle)) / 40)
+        finally:
+            recorder.pause(not steps.recording)
         idle = sorted(times)[len(times) // 2]
         self._cost = {"idle_ns": idle, "span_ns": idle + recorder.span_cost()}
 
@@ -238,7 +240,7 @@ class Budget:
             bursts.passed(count, now, each)
         elif steps.last_ns > steps.long_ns:
             bursts.slow(count, now)
-        else:
+        elif self.next_look == bursts.next_look:  # else an exception of the job has ended the last call of `_settle`
             return
         self._settle(bursts)
 
@@ -281,14 +283,12 @@ class Budget:
         """Apply the sampling plan to the next steps."""
         steps, begun = self._host.steps, self._host.recorder.now()
         bursts.rare = self._rests(bursts.usual)
-        changed = steps.marks.sampled is not bursts.sampled
         # an exception of the job may interrupt this function: no step counts as sampled before all hooks are there
         if not bursts.sampled:
             steps.sample(False, bursts.stretch)
         self._settle_hooks(bursts)
         bursts.spend(self._host.recorder.now() - begun)
-        if changed:
-            self._host.recorder.fine(bursts.sampled)
+        self._host.recorder.fine(bursts.sampled)
         if bursts.sampled:
             steps.sample(True, bursts.stretch)
         steps.long_ns, self.next_look = bursts.long_ns, bursts.next_look

@@ -99,7 +99,11 @@ class Late:
         self._delay = delay
 
     def __enter__(self) -> None:
-        self._delay(True)
+        try:
+            self._delay(True)
+        except BaseException:  # of a signal that came before
+            self._delay(False)
+            raise
 
     def __exit__(self, *_: object) -> None:
         self._delay(False)
@@ -116,7 +120,11 @@ class Uncollected:
 
     def __enter__(self) -> None:
         self._collecting = gc.isenabled()
-        gc.disable()
+        try:
+            gc.disable()
+        except BaseException:  # of a signal handler of the job
+            self.__exit__()
+            raise
 
     def __exit__(self, *_: object) -> None:
         if self._collecting:

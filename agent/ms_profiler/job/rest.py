@@ -71,8 +71,8 @@ class Rest:
             if self.resting or not self.switches or not self._left or count < self._again:
                 return self.resting
             if not self._watches_forks:
-                self._watches_forks = True
                 os.register_at_fork(after_in_child=shield(self._forked, self._guard("a fork")))
+                self._watches_forks = True
             self._left -= 1
             self.resting = True
             taken = False

@@ -125,8 +125,8 @@ class Session:
         self.recordings.append(recording)
         self._settle_pause()
         self.hooks.describe(recording)
-        self.sources.started()
         self.steps.next_look = 0
+        self.sources.started()
         self.save()
         return True
 
@@ -261,8 +261,8 @@ class Session:
         if self._dynamic:
             due, took_time = count + 1, self._dynamic.between(self.steps.number)
         if self.recordings:
-            marks, every = self.steps.marks, not self.steps.next_look
-            sampled = marks.sampled
+            every, self.steps.next_look = not self.steps.next_look, 0  # 0 stays if an exception of the job comes
+            marks, sampled = self.steps.marks, self.steps.marks.sampled
             wanted = self._budget.look(count)
             begun = self.recorder.now()
             next_call, took = self.sources.stepped(count, every or marks.sampled is not sampled)
@@ -341,9 +341,9 @@ class Session:
         self.save()
         self.recordings = others
         self._settle_pause()
+        self.steps.next_look = 0
         if home is not None and others:
             self.sources.started()
-        self.steps.next_look = 0
 
     def _share(self, recording: Recording, end: str) -> None:
         """Link the files of records, which are in another recording's directory, into that of an ended recording."""

@@ -19,6 +19,8 @@ if TYPE_CHECKING:
 #: Identifiers of `sys.monitoring` that Python reserves for no kind of tool. ms-profiler uses one of these, so that the
 #: identifier for profilers stays free for a profiler of the script.
 _FREE: Final = (4, 3)
+#: name of ms-profiler in `sys.monitoring`
+_NAME: Final = "ms-profiler"
 #: The cost of tracing a call is measured _TIMES times. Each measurement covers _CALLS calls together.
 _CALLS: Final = 200
 _TIMES: Final = 5
@@ -119,8 +121,8 @@ class Interpreter:
         # the code gets a file name outside of this package, because calls of the package's functions are not traced
         exec(compile("def nothing(): pass", "<ms-profiler>", "exec"), content)
         nothing, now, times = content["nothing"], self._native.now, list[float]()
-        self._native.scratch(True)  # these calls must not appear in the result
         try:
+            self._native.scratch(True)  # these calls must not appear in the result
             for _ in range(_TIMES):
                 start = now()
                 for _ in range(_CALLS):
@@ -141,8 +143,9 @@ class Interpreter:
         monitoring, native = self._monitoring, self._native
         if self._number < 0:
             for number in _FREE:
-                if monitoring.get_tool(number) is None:
-                    monitoring.use_tool_id(number, "ms-profiler")
+                if (tool := monitoring.get_tool(number)) is None:
+                    monitoring.use_tool_id(number, _NAME)
+                if tool in (None, _NAME):  # ours: an exception of the job ended an earlier call before the next line
                     self._number = number
                     break
             else:
@@ -169,8 +172,8 @@ class Interpreter:
         """Release the identifier of `sys.monitoring`, if there is one."""
         if self._number >= 0:
             self._monitoring.set_events(self._number, 0)
-            self._monitoring.free_tool_id(self._number)
-            self._number = -1
+            number, self._number = self._number, -1
+            self._monitoring.free_tool_id(number)
 
     def switch(self, on: bool) -> None:
         """Switch the reports of calls on or off."""

@@ -305,9 +305,9 @@ class NativeRecorder:
 
     def span_cost(self) -> float:
         """Return the measured time of one `begin` and one `end`, ns; measuring writes no record."""
-        if not _native.scratch(True):
-            return 0.0
         try:
+            if not _native.scratch(True):
+                return 0.0
             return pair_cost(_native.begin, _native.end, _native.now)
         finally:
             _native.scratch(False)

@@ -27,7 +27,7 @@ class Stacks:
     def __init__(self, host: "Host") -> None:
         self._host = host
         self._samples = False
-        self._traces = False
+        self._traces: bool | None = False  # None: unknown, because an exception of the job may have ended the start
         self._taken, self._count = 0.0, 0  # at the last check: time that tracing had taken, ns, and number of steps
         if sys.version_info >= (3, 12):  # Python 3.12 and later warn of a fork beside other threads
             guard = host.guard("a fork")
@@ -39,6 +39,7 @@ class Stacks:
             return
         traced = [item.options for item in self._host.recordings if item.options.with_stack is True]
         if traced and not self._traces:
+            self._traces = None
             why = self._host.recorder.trace_calls(traced[0])
             self._traces = not why
             if why:
@@ -59,19 +60,19 @@ class Stacks:
         rates = [options.stack_rate for options in asked if options.with_stack or (child and options.data_process)]
         if not rates:
             return
+        self._samples = True  # noted first, because an exception of the job may end the next call
         if why := self._host.recorder.sample_stacks(max(rates)):
             self._host.not_collected(OPTION, why)
-            return
-        self._samples = True
+            self._samples = False
 
     def stop(self) -> None:
         """Stop tracing calls or sampling stacks."""
-        if self._traces:
-            self._traces = False
+        if self._traces is not False:
             self._host.recorder.trace_no_calls()
+            self._traces = False
         if self._samples:
-            self._samples = False
             self._host.recorder.sample_no_stacks()
+            self._samples = False
 
     def stepped(self, count: int) -> tuple[int, bool]:
         """Report to the session how much time tracing takes in a step.

@@ -197,6 +197,7 @@ class System:
             asked |= {"mem"}
         if SYSTEM_CALLS in asked:
             self._host.not_collected("system calls", "counting system calls needs a tracer with root rights")
+        self._reads = True  # noted first, because an exception of the job may end the next call
         why = self._host.recorder.read_host(rows(asked), rate)
         if why:
             self._host.not_collected("metrics of the host", why)
@@ -205,8 +206,8 @@ class System:
     def stop(self) -> None:
         """Stop reading counters."""
         if self._reads and not self._host.forked:
-            self._reads = False
             self._host.recorder.read_host([], 1.0)
+            self._reads = False
 
 
 def watch(host: "Host") -> None:

@@ -89,10 +89,11 @@ class Allocator:
             Whether the lines are recorded in the next step.
         """
         if self._placing:
-            self._placing = False
             self._host.recorder.block_places(False)
+            self._placing = False
         elif count >= self._places and self._host.steps.recording and self._host.steps.marks.sampled:
             self._places = FACTOR * count
+            self._placing = True  # noted first, because an exception of the job may end the next call
             self._placing = self._host.recorder.block_places(True)
         return self._placing
 

@@ -88,10 +88,10 @@ class OpStream:
 
     def _want(self, wanted: bool) -> None:
         if wanted is not self.wanted:
-            self.wanted = wanted
             self.host.recorder.take_operators(wanted)
             if self._set_flag is not None:
                 self._set_flag(wanted or self._flagged)
+            self.wanted = wanted  # last, so that the next call repeats a call that an exception of the job has ended
 
     def flag(self, original: Callable[[bool], None]) -> Callable[[bool], None]:
         """Return the replacement of the function that sets a flag of PyTorch: whether compiled code reports its parts.

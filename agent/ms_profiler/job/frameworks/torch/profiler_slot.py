@@ -99,9 +99,9 @@ class ProfilerSlot:
         """Return the replacement of a function that starts a profiler on the calling thread."""
 
         def enable(*args: Any, **kwargs: Any) -> Any:
-            self._leave()
             started = False
             try:
+                self._leave()
                 result = original(*args, **kwargs)
                 started = True
             finally:
@@ -115,8 +115,8 @@ class ProfilerSlot:
         """Return the replacement of the function that prepares a profiler; in it, Kineto attaches to the device."""
 
         def prepare(*args: Any, **kwargs: Any) -> Any:
-            self._leave()
             try:
+                self._leave()
                 result = original(*args, **kwargs)
             except BaseException:
                 with self._host.guard("resuming after the script's own profiler"):
