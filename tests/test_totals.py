@@ -8,7 +8,7 @@ import pytest
 from ms_profiler.analysis.driver import engine
 from ms_profiler.analysis.metrics import long_steps
 from ms_profiler.analysis.model import tables
-from ms_profiler.analysis.report import changes, terminal
+from ms_profiler.analysis.report import changes, steps_line, terminal
 from ms_profiler.store import layout
 from ms_profiler.store.format import Category, Flag, StepSource
 from rich.console import Console
@@ -25,13 +25,15 @@ def sampled(number):
     return number < STRETCH or STRETCH // 4 <= number % STRETCH < STRETCH // 4 + BURST
 
 
-def analysed(parent, source, fill):
+def analysed(parent, source, fill, before=lambda thread, number, at: at):
     """Analyse a run with sampled steps, and return its summary.
 
     Args:
         parent: the directory for the result.
         source: the source of the steps.
         fill: a function that adds the spans of a step from its number and begin, and returns the end of the step.
+        before: a function that adds the spans before a step, and returns the begin of the step; called after the last
+            step, too.
     """
     store = StoreBuilder(parent, framework={"name": "torch", "version": "2.13.0", "mode": "eager", "device": "CPU"})
     process = store.process()
@@ -40,6 +42,7 @@ def analysed(parent, source, fill):
     for number in range(STEPS):
         if sampled(number) and not kernels:
             opened = at
+        at = before(thread, number, at)
         end = fill(thread, number, at)
         flags = int(Flag.STRETCH) * (number // STRETCH % 2)
         thread.step(number, at, end, source, flags | (0 if sampled(number) else int(Flag.COARSE)))
@@ -49,6 +52,7 @@ def analysed(parent, source, fill):
                 thread.window(windows, opened, end, kernels)
                 windows, kernels = windows + 1, []
         at = end
+    at = before(thread, STEPS, at)
     process.anchor(at + MS)
     path = store.write()
     engine.analyse([path])
@@ -110,6 +114,102 @@ def test_nothing_is_estimated_where_all_phases_are_recorded(tmp_path):
         "other": (count * 2.0 + (STEPS - count) * 4.0, False),
         "checkpoint": (15.0, False),
     }
+
+
+#: number of calls of the network in an evaluation
+CALLS = 3
+
+
+def evaluating(chosen, ms=lambda number: 4, kept=sampled):
+    """Return a function that adds an evaluation before the chosen steps, for `analysed`.
+
+    Args:
+        chosen: a function that returns whether an evaluation comes before a step.
+        ms: a function that returns the length of each call of the network, in ms.
+        kept: a function that returns whether the evaluation before a step is recorded.
+    """
+
+    def before(thread, number, at):
+        for _ in range(CALLS if chosen(number) else 0):
+            end = at + ms(number) * MS
+            thread.span("forward", Category.FORWARD, at, end)
+            if kept(number):
+                thread.span("Net", Category.MODULE, at, end)
+            at = end
+        return at
+
+    return before
+
+
+def plain(thread, number, at):
+    """Add a step with one call of the network, and return its end."""
+    thread.span("forward", Category.FORWARD, at, at + 3 * MS)
+    if sampled(number):
+        thread.span("Net", Category.MODULE, at, at + 3 * MS)
+    return at + 6 * MS
+
+
+def net(summary):
+    """Return the totals of the network."""
+    (found,) = (row for row in summary["modules"] if row["name"] == "Net")
+    return found
+
+
+@pytest.mark.parametrize("last", [False, True])
+def test_evaluations_between_steps_are_part_of_the_totals(tmp_path, last):
+    """There is an evaluation after the last step, too, and its modules may have been recorded."""
+
+    def kept(number):
+        return last if number == STEPS else sampled(number)
+
+    before = evaluating(lambda number: number % 8 == 0, kept=kept)
+    summary = analysed(tmp_path, StepSource.SCRIPT, plain, before)
+    count = STEPS // 8 + 1
+    some = sum(sampled(number) for number in range(0, STEPS, 8)) - 1 + last  # the first one is before all steps
+    assert summary["sampling"]["calls_between_steps"] == {"gaps": count - 1, "recorded": some}
+    found = net(summary)
+    assert (found["count"], found["count_error"]) == (STEPS + CALLS * count, 0)
+    assert found["total_ms"] == pytest.approx(STEPS * 3 + CALLS * count * 4)
+    assert found["total_ms_error"] == 0
+
+
+def test_evaluations_of_different_lengths_give_an_error(tmp_path):
+    def length(number):
+        return 3 + number % 5
+
+    before = evaluating(lambda number: number > 0 and number % 4 == 0, length)
+    summary = analysed(tmp_path, StepSource.SCRIPT, plain, before)
+    known = net(summary)
+    true = STEPS * 3 + sum(CALLS * length(number) for number in range(4, STEPS + 1, 4))
+    assert 0 < known["total_ms_error"] < 0.1 * true
+    assert abs(known["total_ms"] - true) < 2 * known["total_ms_error"]
+
+
+def test_evaluations_of_which_none_was_sampled_are_not_in_the_totals_and_the_summary_says_so(tmp_path):
+    summary = analysed(tmp_path, StepSource.SCRIPT, plain, evaluating(lambda number: number in (78, 118)))
+    assert summary["sampling"]["calls_between_steps"] == {"gaps": 2, "recorded": 0}
+    assert net(summary)["count"] == STEPS
+    words = "they lack the calls of networks between steps, because none was sampled"
+    assert words in steps_line.line(summary)
+    summary["sampling"]["calls_between_steps"]["recorded"] = 1
+    assert words not in steps_line.line(summary)
+
+
+def test_a_burst_that_is_unlike_the_steps_that_it_stands_for_has_a_large_error(tmp_path):
+    """From a step after the last burst on, everything takes twice as long."""
+
+    def slower(thread, number, at):
+        length = 2 if number >= STEPS - STRETCH + STRETCH // 4 + BURST else 1
+        thread.span("forward", Category.FORWARD, at, at + 3 * length * MS)
+        if sampled(number):
+            thread.span("Net", Category.MODULE, at, at + 3 * length * MS)
+        return at + 6 * length * MS
+
+    found = net(analysed(tmp_path, StepSource.SCRIPT, slower))
+    late = STRETCH - STRETCH // 4 - BURST
+    assert found["total_ms"] == STEPS * 3
+    assert found["total_ms_error"] >= late * 3
+    assert found["count_error"] == 0
 
 
 #: a step that was not sampled sleeps for this time

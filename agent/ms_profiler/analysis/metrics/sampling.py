@@ -3,14 +3,15 @@
 The job cut its steps into stretches of consecutive steps. In each stretch, it sampled (recorded) a burst of steps at a
 random position (`job.bursts`). So the sampled steps of a stretch stand for all its steps. In terms of statistics, the
 stretches are the strata of a stratified estimate. The standard error follows from the differences between one stretch
-and the next, as for systematic samples (Wolter, Introduction to Variance Estimation, 8.2, estimator v2).
+and the next, as for systematic samples (Wolter, Introduction to Variance Estimation, 8.2, estimator v2). The time in a
+long gap between two steps, for example an evaluation, is estimated by `metrics.between_steps`.
 """
 
 from typing import Final
 
 import polars as pl
 
-from ms_profiler.analysis.metrics import intervals
+from ms_profiler.analysis.metrics import between_steps, intervals
 from ms_profiler.analysis.metrics.steps import Steps
 from ms_profiler.store.format import CATEGORY_FINE
 
@@ -18,7 +19,8 @@ from ms_profiler.store.format import CATEGORY_FINE
 PARTS: Final = 256
 #: The place of a span is a number that tells how the span counts. `LEFT_OUT`: not at all, because its step was not
 #: sampled. `EXACT`: once. `FIRST` + n: scaled by the weight of its stretch of steps; n is the row of the first recorded
-#: step of this stretch.
+#: step of this stretch. With N the number of steps, `FIRST` + N + n: in the long gap before step n; n = N is the time
+#: after the last step.
 LEFT_OUT, EXACT, FIRST = 0, 1, 2
 
 
@@ -59,6 +61,9 @@ def weights(table: pl.DataFrame) -> pl.Series:
 def places(spans: pl.DataFrame, steps: Steps) -> pl.Series:
     """Return the place of each fine-grained span, which tells how it counts: `LEFT_OUT`, `EXACT`, or `FIRST` + n.
 
+    The job decides at the end of a step whether it records the next step and the gap before it. So a span in a gap
+    counts as one in the next step, unless the gap is long.
+
     Args:
         spans: table with the columns `process` and `start_ns`.
         steps: the steps in use.
@@ -66,10 +71,17 @@ def places(spans: pl.DataFrame, steps: Steps) -> pl.Series:
     table = steps.table.with_row_index("row")
     first = pl.when("recorded").then("row").min().over("stratum")
     place = table.with_columns(strata(table)).select(pl.when("recorded").then(first + FIRST).otherwise(LEFT_OUT))
-    found = place.to_series().cast(pl.UInt64).gather(intervals.locate(spans["start_ns"], table)).fill_null(EXACT)
-    return spans.select(
-        pl.when(pl.col("process") == steps.process).then(found).otherwise(pl.lit(EXACT, pl.UInt64)).alias("place")
-    ).to_series()
+    of_step = place.to_series().cast(pl.UInt64)
+    found = of_step.gather(intervals.locate(spans["start_ns"], table))
+    if sampled(steps):
+        between = between_steps.table(steps)
+        row = intervals.locate(spans["start_ns"], between)
+        recorded = of_step.extend_constant(FIRST, 1)
+        own = pl.int_range(pl.len(), dtype=pl.UInt64) + FIRST + table.height
+        placed = between.select(pl.when((recorded != LEFT_OUT) & pl.col("long")).then(own).otherwise(recorded))
+        found = found.fill_null(placed.to_series().gather(row))
+    mine = pl.when(pl.col("process") == steps.process).then(found.fill_null(EXACT))
+    return spans.select(mine.otherwise(pl.lit(EXACT, pl.UInt64)).alias("place")).to_series()
 
 
 def sum_up(spans: pl.DataFrame, steps: Steps) -> pl.DataFrame:
@@ -92,37 +104,60 @@ def sum_up(spans: pl.DataFrame, steps: Steps) -> pl.DataFrame:
     )
 
 
-def totals(sums: pl.DataFrame, keys: list[str], columns: list[str], steps: Steps) -> pl.DataFrame:
+def after(sums: pl.DataFrame, steps: Steps) -> bool:
+    """Return whether fine-grained spans were recorded after the last step.
+
+    Args:
+        sums: the sums by `place`.
+        steps: the steps in use.
+    """
+    return bool((sums["place"] == FIRST + 2 * steps.table.height).any())
+
+
+def totals(
+    sums: pl.DataFrame, keys: list[str], columns: list[str], steps: Steps, between: pl.DataFrame
+) -> pl.DataFrame:
     """Return estimated sums over the whole run, and the standard error of each column as `<column>_error`.
 
-    The result also has `keys` and `columns`. Work of other processes, and work outside of all steps, was recorded
-    completely, so it is added without scaling.
+    The result also has `keys` and `columns`. Work of other processes, and work outside of all steps and gaps, is added
+    without scaling.
 
     Args:
         sums: the sums by `keys` and `place` (which tells how a span counts).
         keys: the columns to group by.
         columns: the columns to sum up.
         steps: the steps in use.
+        between: the long gaps between steps, from `between_steps.found`.
     """
-    inside = sums.filter(pl.col("place") >= FIRST).with_columns(row=(pl.col("place") - FIRST).cast(pl.UInt32))
-    scaled = estimate(inside, keys, columns, steps)
+    row, height = (pl.col("place") - FIRST).cast(pl.UInt32), steps.table.height
+    placed = sums.filter(pl.col("place") >= FIRST).with_columns(row=row)
+    scaled = estimate(placed.filter(pl.col("row") < height), keys, columns, steps)
+    apart = placed.filter(pl.col("row") >= height).with_columns(pl.col("row") - height)
+    outside = between_steps.estimate(apart, keys, columns, between)
     errors = [f"{column}_error" for column in columns]
-    exact = sums.filter(pl.col("place") == EXACT).select(*keys, pl.col(columns).cast(pl.Float64))
-    both = pl.concat([scaled, exact.with_columns(pl.lit(0.0).alias(name) for name in errors)], how="diagonal_relaxed")
+    whole = pl.concat(
+        [sums.filter(pl.col("place") == EXACT), apart.join(between, on="row", how="anti").select(sums.columns)]
+    )
+    exact = whole.select(*keys, pl.col(columns).cast(pl.Float64))
+    exact = exact.with_columns(pl.lit(0.0).alias(name) for name in errors)
+    every = pl.concat([scaled, outside, exact], how="diagonal_relaxed")
     # Polars' sum of nulls is 0, so unknown errors are kept null here
-    known = [pl.when(pl.col(name).is_not_null().all()).then(pl.col(name).sum()).alias(name) for name in errors]
-    return both.group_by(keys).agg(pl.col(columns).sum(), *known)
+    square = [pl.when(pl.col(name).is_not_null().all()).then(pl.col(name).pow(2).sum()) for name in errors]
+    known = [each.sqrt().alias(name) for each, name in zip(square, errors, strict=True)]
+    return every.group_by(keys).agg(pl.col(columns).sum(), *known)
 
 
 def estimate(values: pl.DataFrame, keys: list[str], columns: list[str], steps: Steps) -> pl.DataFrame:
     """Return sums over all steps, and the standard error of each sum.
 
         sum     = sum over strata of (steps / recorded steps * sum over the recorded steps)
-        error^2 = sum over parts of (steps^2 * (1 - recorded steps / steps) * d / 2)
+        error^2 = sum over parts of max(steps^2 * (1 - recorded steps / steps) * d / 2, (u * sum of the part)^2)
 
     A stratum is a stretch of steps in which some steps were sampled. A part is a stratum, or several strata in a run
     with more than `PARTS` strata. d is the mean of two squared differences of the value per step: one to the part
-    before, one to the part after. Parts whose steps were all recorded have no error, and are left out.
+    before, one to the part after. Parts whose steps were all recorded have no error, and are left out. u is 0 for
+    counts. For times (columns that end with "ns"), it tells how far the recorded steps of a part may be from the others
+    (`_unlike`): one burst that stands for thousands of steps has neighbours, but they tell little about these steps.
 
     Args:
         values: the sums of recorded steps by `keys` and `row` of `Steps.table`; a missing row counts as 0.
@@ -140,6 +175,7 @@ def estimate(values: pl.DataFrame, keys: list[str], columns: list[str], steps: S
     count = max(int(marked["stratum"].n_unique()), 1)
     marked = marked.with_columns(part=pl.col("stratum") * min(PARTS, count) // count)
     parts = marked.group_by("part").agg(pl.len().alias("steps"), pl.col("recorded").sum()).sort("part")
+    parts = parts.join(_unlike(marked.with_columns(table["duration_ns"])), on="part", maintain_order="left")
     weighted = values.join(marked.filter("recorded").select("row", "weight", "part"), on="row")
     scaled = weighted.group_by(*keys, "part").agg(pl.col(columns).cast(pl.Float64).mul(pl.col("weight")).sum())
     every = weighted.select(keys).unique().join(parts, how="cross")
@@ -154,5 +190,27 @@ def estimate(values: pl.DataFrame, keys: list[str], columns: list[str], steps: S
         each = pl.col(column) / pl.col("steps")
         before, after = (each.diff(n).pow(2).over(keys) for n in (1, -1))
         square = pl.col("steps").cast(pl.Float64).pow(2) * share * pl.mean_horizontal(before, after) / 2
+        if column.endswith("ns"):
+            unlike = (pl.col("unlike") * pl.col(column)).pow(2)
+            square = pl.when(square.is_not_null()).then(pl.max_horizontal(square, unlike))
         found.append(pl.when(square.is_not_null().all()).then(square.sum().sqrt()).alias(f"{column}_error"))
     return sums.join(drawn.group_by(keys).agg(found), on=keys, how="left")
+
+
+def _unlike(marked: pl.DataFrame) -> pl.DataFrame:
+    """Return `part` and `unlike`: the relative difference between the recorded steps of a part and its other steps.
+
+        unlike = |m - (r - c)| / r * (1 - recorded steps / steps)
+
+    r is the median length of the recorded steps, m that of the others, and c the median of r - m over all parts, which
+    is the cost of recording. The result is 0 where all steps were recorded.
+
+    Args:
+        marked: the steps with `part`, `recorded` and `duration_ns`.
+    """
+    length = pl.col("duration_ns")
+    known, other = length.filter("recorded").median(), length.filter(~pl.col("recorded")).median()
+    parts = marked.group_by("part").agg(known.alias("r"), other.alias("m"), (~pl.col("recorded")).mean().alias("rest"))
+    cost = (pl.col("r") - pl.col("m")).median().fill_null(0.0)
+    unlike = (pl.col("m") - pl.col("r") + cost).abs() / pl.col("r") * pl.col("rest")
+    return parts.select("part", unlike.fill_null(0.0).alias("unlike"))

@@ -6,7 +6,7 @@ from typing import Final
 
 import polars as pl
 
-from ms_profiler.analysis.metrics import intervals, long_steps, phases, sampling
+from ms_profiler.analysis.metrics import between_steps, intervals, long_steps, phases, sampling
 from ms_profiler.analysis.metrics.steps import Steps, stepping
 from ms_profiler.analysis.metrics.stretches import UNRECORDED
 from ms_profiler.analysis.model import tables
@@ -41,12 +41,14 @@ class Totals:
         spans: sums of modules and operators by `name` and `category`: `count`, `total_ns` and `self_ns`, with errors.
         stream: the kernels.
         phases: phase -> its time in all steps. The times of all phases add up to the time of the steps.
+        between: the long gaps between steps, from `between_steps.found`.
     """
 
     steps: Steps
     spans: pl.DataFrame
     stream: Stream
     phases: dict[str, Phase]
+    between: pl.DataFrame
 
     def of(self, category: Category) -> pl.DataFrame:
         """Return the sums of one category by `name`."""
@@ -71,7 +73,7 @@ class Totals:
         key = keys[by] if by in keys else names[by].gather(sums["kernel"])
         known = sums.select("place", "count", "total_ns", key.alias("name")).drop_nulls("name")
         known = known.group_by("name", "place").agg(pl.all().sum())
-        return sampling.totals(known, ["name"], ["count", "total_ns"], self.steps)
+        return sampling.totals(known, ["name"], ["count", "total_ns"], self.steps, self.between)
 
 
 def totals(
@@ -88,13 +90,13 @@ def totals(
     """
     if not sampling.sampled(steps):
         return None
-    known = sampling.sum_up(spans, steps) if sums is None else sums
-    return Totals(
-        steps,
-        sampling.totals(known, ["name", "category"], ["count", "total_ns", "self_ns"], steps),
-        stream,
-        _phases(steps, spans.filter(pl.col("category") < CATEGORY_FINE), _times(pieces)),
+    known, coarse = (
+        sampling.sum_up(spans, steps) if sums is None else sums,
+        spans.filter(pl.col("category") < CATEGORY_FINE),
     )
+    between = between_steps.found(steps, coarse, sampling.after(known, steps))
+    found = sampling.totals(known, ["name", "category"], ["count", "total_ns", "self_ns"], steps, between)
+    return Totals(steps, found, stream, _phases(steps, coarse, _times(pieces)), between)
 
 
 def _phases(steps: Steps, spans: pl.DataFrame, found: pl.DataFrame) -> dict[str, Phase]:

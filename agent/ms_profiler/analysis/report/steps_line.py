@@ -7,6 +7,8 @@ from ms_profiler.analysis.metrics import wording
 from ms_profiler.analysis.report import remarks, stepping
 from ms_profiler.analysis.report.durations import milliseconds
 
+#: The line states the cost of recording a step from this share of the median step on.
+NOTICED: Final = 0.05
 #: title of a table -> how to get its rows from a summary; the rows say whether they are scaled to all steps
 _SCALED: Final[dict[str, Callable[[dict[str, Any]], Iterable[dict[str, Any]]]]] = {
     "operators": lambda summary: summary["top_operators"],
@@ -59,4 +61,20 @@ def _recorded(summary: dict[str, Any]) -> str:
     if not scaled:
         return text
     titles = wording.series(scaled)
-    return f"{text}; totals of {titles} are estimates for all steps, with standard errors where they are known"
+    text += f"; totals of {titles} are estimates for all steps, with standard errors where they are known"
+    return f"{text}{_unseen(found)}{_extra(summary)}"
+
+
+def _unseen(sampling: dict[str, Any]) -> str:
+    """Return words that the totals lack the work between steps; empty if some of it was recorded, or there is none."""
+    between = sampling["calls_between_steps"]
+    lacking = between and not between["recorded"]
+    return "; they lack the calls of networks between steps, because none was sampled" if lacking else ""
+
+
+def _extra(summary: dict[str, Any]) -> str:
+    """Return words about the cost of recording that the totals contain; empty if it is small or unknown."""
+    paired, usual = (summary.get("cost") or {}).get("paired"), summary["steps"]["steady"]["median_ms"]
+    if not paired or not usual or paired["per_step_ms"] < NOTICED * usual:
+        return ""
+    return f"; they contain the cost of recording, {milliseconds(paired['per_step_ms'])} of a sampled step"

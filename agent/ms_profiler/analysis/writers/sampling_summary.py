@@ -22,14 +22,16 @@ def summary(measures: Measures) -> dict[str, Any] | None:
     """
     if measures.totals is None:
         return None
-    table = measures.steps.table
+    table, gaps = measures.steps.table, measures.totals.between.filter("calls")
     return {
         "steps": table.height,
         "sampled": measures.steps.recorded.height,
         "stretches": int(sampling.strata(table).n_unique()),
         "first_left_out": int(table.filter(pl.col("content") == tables.COARSE)["number"][0]),
-        "why": "recording all steps took more than overhead_budget; `scaled` totals are estimates for all steps, "
-        "`_error` is their standard error; figures of a step are those of sampled steps",
+        "calls_between_steps": {"gaps": gaps.height, "recorded": int(gaps["recorded"].sum())} if gaps.height else None,
+        "why": "recording all steps took more than overhead_budget; `scaled` totals are estimates for the whole run, "
+        "`_error` is their standard error; they contain the cost of recording; figures of a step are those of sampled "
+        "steps",
     }
 
 
