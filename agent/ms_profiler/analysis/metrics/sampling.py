@@ -74,12 +74,12 @@ def places(spans: pl.DataFrame, steps: Steps) -> pl.Series:
     of_step = place.to_series().cast(pl.UInt64)
     found = of_step.gather(intervals.locate(spans["start_ns"], table))
     if sampled(steps):
-        between = between_steps.table(steps)
-        row = intervals.locate(spans["start_ns"], between)
+        between, outside = between_steps.table(steps), found.is_null().arg_true()
+        row = intervals.locate(spans["start_ns"].gather(outside), between)
         recorded = of_step.extend_constant(FIRST, 1)
         own = pl.int_range(pl.len(), dtype=pl.UInt64) + FIRST + table.height
         placed = between.select(pl.when((recorded != LEFT_OUT) & pl.col("long")).then(own).otherwise(recorded))
-        found = found.fill_null(placed.to_series().gather(row))
+        found = found.scatter(outside, placed.to_series().gather(row))
     mine = pl.when(pl.col("process") == steps.process).then(found.fill_null(EXACT))
     return spans.select(mine.otherwise(pl.lit(EXACT, pl.UInt64)).alias("place")).to_series()
 
