@@ -224,3 +224,12 @@ def test_facts_are_two_clicks_from_the_readme(heading, fact):
         }
         pages = sorted({*pages, *targets})
     assert any(re.search(rf"^#+ .*{heading}", text_of(page), re.MULTILINE) and fact in text_of(page) for page in pages)
+
+
+def test_a_recipe_installs_into_a_directory_that_tools_know_as_not_the_jobs():
+    """Hypothesis draws values from the literals of modules outside of `site-packages`."""
+    recipes = (ROOT / "docs" / "recipes.md").read_text()
+    targets = re.findall(r"--target,? (\S+?),? ", recipes)
+    assert targets and all(target.endswith("/site-packages") for target in targets)
+    (searched,) = re.findall(r'PYTHONPATH, value: "(.*?)"', recipes)
+    assert searched.split(":") == [f"{targets[0]}/ms_profiler/_site", targets[0]]
