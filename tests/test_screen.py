@@ -54,7 +54,8 @@ def longest(summary):
     long["bounds"]["shares"] = {f"a part with a name of words {n}": 0.1 for n in range(10)}
     long["not_collected"] = [{"what": "kernels", "why": "no device"}]
     long["run"]["processes"][0]["state"] = "killed or vanished"
-    long["shift"] = {"step": 7, "before_ms": 1.0, "after_ms": 2.0, "statistic": "medians", "modules": []}
+    lengths = {"before_ms": 1.0, "after_ms": 2.0, "statistic": "medians"}
+    long["shift"] = {"step": 7, "earliest": 6, "latest": 9, **lengths, "modules": []}
     return long
 
 

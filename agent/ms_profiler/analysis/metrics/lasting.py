@@ -4,7 +4,7 @@ from typing import Any, Final
 
 import polars as pl
 
-from ms_profiler.analysis.metrics import shifts, slowing, work_changes
+from ms_profiler.analysis.metrics import change_range, shifts, slowing, work_changes
 from ms_profiler.analysis.metrics.ownership import Ownership
 from ms_profiler.analysis.metrics.steps import Steps
 
@@ -30,12 +30,18 @@ def summary(steps: Steps, found: Ownership | None, spans: pl.DataFrame) -> dict[
     work = work_changes.shift(shifts.alike(steps), steps, found, spans)
     if shift is None or work is None:
         return {"shift": shift or work, "work_change": None, "slowing": gradual}
-    numbers = {each["module"]: each for each in work["modules"]}
-    both = [numbers.get(each["module"], {}) | each for each in shift["modules"]]
+    counted = {each["module"]: each for each in work["modules"]}
+    both = [counted.get(each["module"], {}) | each for each in shift["modules"]]
     far = max(work["after_step"] - shift["step"], shift["step"] - work["step"])
     if far > steps.table.height * NEAR or not any("count_after" in each for each in both):
         return {"shift": shift, "work_change": work, "slowing": None}
-    # both tell one change; the numbers of operators tell its place for certain
-    inside = work["after_step"] < shift["step"] <= work["step"]
-    one = shift | {"modules": both, "counted": work["counted"]} if inside else work
+    # both tell one change; the numbers of operators tell for certain between which steps it lies
+    numbers = steps.table["number"]
+    bounds = numbers.index_of(work["earliest"]), numbers.index_of(work["latest"])
+    assert bounds[0] is not None and bounds[1] is not None
+    if shift["latest"] < work["earliest"] or shift["earliest"] > work["latest"]:
+        return {"shift": work, "work_change": None, "slowing": None}
+    moment = int(steps.table["start_ns"][numbers.index_of(shift["step"]) or 0])
+    place = change_range.numbers(steps, change_range.of_lengths(steps, moment, (bounds[0], bounds[1])))
+    one = shift | place | {"modules": both, "counted": work["counted"]}
     return {"shift": one, "work_change": None, "slowing": None}

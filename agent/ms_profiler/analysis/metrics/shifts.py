@@ -8,11 +8,11 @@ is examined.
 
 import math
 import statistics
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 import polars as pl
 
-from ms_profiler.analysis.metrics import blocks, intervals, phases, small_shifts
+from ms_profiler.analysis.metrics import blocks, change_range, intervals, phases, small_shifts
 from ms_profiler.analysis.metrics.ownership import Ownership
 from ms_profiler.analysis.metrics.steps import Steps, milliseconds, stepping
 
@@ -40,16 +40,26 @@ OWN: Final = 0.5
 #: The medians of more than `BESIDE` steps on either side are stated only if they change like those of the `BESIDE`
 #: steps, or as the change of the module predicts, to this factor.
 LIKE: Final = 0.8
-#: A change of the lengths by half is visible in the steps around it. Then all steps tell the first step after it.
-VISIBLE: Final = math.log(1.5)
-#: smallest number of steps that tell how much the records of a step change its length
-OFTEN: Final = 8
 #: If a module changed, the ratio of the time of all other modules to the rest of the step changed at most by this part
 #: of the module's change.
 ALONE: Final = 0.25
 #: largest number of modules that are named, and the smallest part of the change that each of them makes up
 NAMED: Final = 3
 WORTH: Final = 0.2
+
+
+class _Share(NamedTuple):
+    """A change of the share of one module in a step.
+
+    Attributes:
+        row: about the first of the compared steps after the change.
+        change: the logarithm of the factor by which a step becomes longer if only this module changed.
+        bounds: the smallest and the largest row of the first step after the change, among all steps.
+    """
+
+    row: int
+    change: float
+    bounds: tuple[int, int]
 
 
 def shift(steps: Steps, found: Ownership | None, spans: pl.DataFrame) -> dict[str, Any] | None:
@@ -66,8 +76,9 @@ def shift(steps: Steps, found: Ownership | None, spans: pl.DataFrame) -> dict[st
         spans: table of the run's spans, with the columns of `tables.SPANS`.
 
     Returns:
-        `step` (the first step after the change), `before_ms`, `after_ms`, `statistic` (what the two lengths are, in
-        words), and `modules`: a list of `module`, `before_ms` and `after_ms`, the largest change first.
+        `step` (the most likely first step after the change), `earliest` and `latest` (the range of this step),
+        `before_ms`, `after_ms`, `statistic` (what the two lengths are, in words), and `modules`: a list of `module`,
+        `before_ms` and `after_ms`, the largest change first.
     """
     same = alike(steps)
     if same.is_empty():
@@ -80,40 +91,44 @@ def shift(steps: Steps, found: Ownership | None, spans: pl.DataFrame) -> dict[st
     if by_length is not None and (by_module is None or _agree(by_length, by_module, size)):
         row, expected = by_length[0], None
     elif by_module is not None:
-        row, expected = by_module
+        row, expected = by_module.row, by_module.change
     else:
         by_share = _of_phases(same, spans, steps, size)
         if by_share is None:
             return small_shifts.shift(same, steps, found)
         return _stated(steps, found, *by_share, "the fastest tenth of the steps before and after")
-    moment, (width, levels) = int(same["start_ns"][row]), _around(logs, row, expected)
-    if abs(_change(levels)) >= VISIBLE:
-        moment = _first(same, steps, row, levels, 2 * size)
-        width, levels = _around(logs, max(int(same["start_ns"].search_sorted(moment)), 1), expected)
+    bounds = None if by_module is None else by_module.bounds
+    place = change_range.of_lengths(steps, int(same["start_ns"][row]), bounds)
+    row = int(same["start_ns"].search_sorted(steps.table["start_ns"][place.at]))
+    width, levels = _around(logs, min(max(row, 1), same.height - 1), expected)
     before, after = map(math.exp, levels)
     of = "the steps" if width >= same.height else f"up to {width} steps"
-    return _stated(steps, found, moment, (before, after), f"medians of {of} before and after")
+    return _stated(steps, found, place, (before, after), f"medians of {of} before and after")
 
 
 def _stated(
-    steps: Steps, found: Ownership | None, moment: int, lengths_ns: tuple[float, float], statistic: str
+    steps: Steps,
+    found: Ownership | None,
+    place: change_range.Range,
+    lengths_ns: tuple[float, float],
+    statistic: str,
 ) -> dict[str, Any]:
     """Return a change in the form of `shift`.
 
     Args:
         steps: the steps in use.
         found: the owners of the time of sampled steps; None if no module is known.
-        moment: the start of the first step after the change, ns.
+        place: the rows of the first step after the change.
         lengths_ns: the length of a step before and after, ns.
         statistic: what the two lengths are, in words.
     """
-    number = steps.table["number"][int(steps.table["start_ns"].search_sorted(moment))]
+    bounds_ns = int(steps.table["start_ns"][place.first]), int(steps.table["start_ns"][place.last])
     return {
-        "step": int(number),
+        **change_range.numbers(steps, place),
         "before_ms": milliseconds(lengths_ns[0]),
         "after_ms": milliseconds(lengths_ns[1]),
         "statistic": statistic,
-        "modules": [] if found is None else modules(steps, found, (moment, moment), lengths_ns),
+        "modules": [] if found is None else modules(steps, found, bounds_ns, lengths_ns),
     }
 
 
@@ -123,13 +138,13 @@ def alike(steps: Steps) -> pl.DataFrame:
     return steps.table.filter(pl.col("content").is_in(kinds["content"].head(1).implode()))[1:]
 
 
-def _agree(by_length: tuple[int, float, float, float], by_module: tuple[int, float], size: int) -> bool:
+def _agree(by_length: tuple[int, float, float, float], by_module: _Share, size: int) -> bool:
     """Return whether two changes are the same one: at nearly the same row, and large enough for the module's change.
 
     The lengths may change by more, because other parts of a step may change at the same time.
     """
-    change, expected = by_length[2] - by_length[1], by_module[1]
-    return abs(by_length[0] - by_module[0]) <= 2 * size and change / expected >= 1 / AGREES
+    change, expected = by_length[2] - by_length[1], by_module.change
+    return abs(by_length[0] - by_module.row) <= 2 * size and change / expected >= 1 / AGREES
 
 
 def _levels(logs: pl.Series, row: int, width: int) -> tuple[float, float]:
@@ -162,31 +177,7 @@ def _change(levels: tuple[float, float]) -> float:
     return levels[1] - levels[0]
 
 
-def _first(same: pl.DataFrame, steps: Steps, row: int, levels: tuple[float, float], around: int) -> int:
-    """Return the start of the first step after a change of the lengths, in ns. All steps count, sampled or not.
-
-    Records change the length of a step. So for each `content`, the median of this change is taken off first.
-
-    Args:
-        same: steps with the same records.
-        steps: the steps in use.
-        row: the row of `same` from which on the lengths differ.
-        levels: the logarithms of the lengths of `same` before and after the change.
-        around: number of rows of `same` on either side in which the step is sought.
-    """
-    starts = same["start_ns"]
-    first, last = max(row - around, 0), min(row + around, same.height) - 1
-    level = pl.when(pl.col("start_ns") < starts[row]).then(levels[0]).otherwise(levels[1])
-    between = pl.col("start_ns").is_between(starts[row - 1], starts[row], closed="none")
-    off = pl.when(~between).then(pl.col("log") - level)
-    own = pl.when(off.count().over("content") >= OFTEN).then(off.median().over("content")).otherwise(0.0)
-    every = steps.table.with_columns(log=pl.col("duration_ns").clip(1).cast(pl.Float64).log())
-    near = every.with_columns(pl.col("log") - own).filter(pl.col("start_ns").is_between(starts[first], starts[last]))
-    at = blocks.jump(near["log"].to_list(), *levels)
-    return int(near["start_ns"][min(at, near.height - 1)])
-
-
-def _of_modules(same: pl.DataFrame, logs: pl.Series, steps: Steps, found: Ownership | None) -> tuple[int, float] | None:
+def _of_modules(same: pl.DataFrame, logs: pl.Series, steps: Steps, found: Ownership | None) -> _Share | None:
     """Return the row from which on one module takes another share of a sampled step, and the change of a step by it.
 
     The change is the logarithm of the factor by which a step becomes longer if only this module changed. Return None if
@@ -206,7 +197,7 @@ def _of_modules(same: pl.DataFrame, logs: pl.Series, steps: Steps, found: Owners
     each = each.filter(pl.len().over("owner") >= USUAL * known.height)
     each = each.with_columns(all_ns=pl.col("self_ns").sum().over("step")).sort("owner", "step")
     size = max(BLOCK_SAMPLED, math.ceil(known.height / blocks.MOST))
-    best: tuple[float, int, float] | None = None
+    best: tuple[float, int, float, tuple[int, int]] | None = None
     for _, table in each.group_by("owner", maintain_order=True):
         rest = table["duration_ns"] - table["self_ns"]
         others = table["all_ns"] - table["self_ns"]
@@ -224,10 +215,12 @@ def _of_modules(same: pl.DataFrame, logs: pl.Series, steps: Steps, found: Owners
             continue
         if abs(_middle(beside[at:]) - _middle(beside[:at])) <= ALONE * abs(after - before):
             share = _middle((table["self_ns"] / table["duration_ns"])[:at])
-            best = clear, int(table["start_ns"][at]), math.log1p(share * math.expm1(after - before))
+            place = change_range.find(ratio.to_list(), at, (1, table.height - 1))
+            bounds = int(table["step"][place.first - 1]) + 1, int(table["step"][place.last])
+            best = clear, int(table["start_ns"][at]), math.log1p(share * math.expm1(after - before)), bounds
     if best is None or abs(best[2]) < LEAST:
         return None
-    _, moment, change = best
+    _, moment, change, bounds = best
     earlier = known.filter(pl.col("start_ns") < moment)["start_ns"]
     last, row = (int(same["start_ns"].search_sorted(at)) for at in (earlier[-1], moment))
     if not BLOCK <= last <= row <= same.height - BLOCK:
@@ -238,7 +231,7 @@ def _of_modules(same: pl.DataFrame, logs: pl.Series, steps: Steps, found: Owners
     fits = [0.0, *((near - level).abs() - (near - level - change).abs()).cum_sum().to_list()]
     row = last + min(range(len(fits)), key=fits.__getitem__)
     # where steps become longer little by little, two distant groups of sampled steps look like a change between them
-    return (row, change) if _change(_levels(logs, row, BESIDE)) / change >= ABRUPT else None
+    return _Share(row, change, bounds) if _change(_levels(logs, row, BESIDE)) / change >= ABRUPT else None
 
 
 def _middle(values: pl.Series) -> float:
@@ -247,8 +240,8 @@ def _middle(values: pl.Series) -> float:
 
 def _of_phases(
     same: pl.DataFrame, spans: pl.DataFrame, steps: Steps, size: int
-) -> tuple[int, tuple[float, float]] | None:
-    """Return the start of the step from which on a phase takes another share, and two lengths of a step, in ns.
+) -> tuple[change_range.Range, tuple[float, float]] | None:
+    """Return the rows of the step from which on a phase takes another share, and two lengths of a step, in ns.
 
     The lengths are those at full speed before and after this step. The result is None if no share changes, or if steps
     at full speed do not show the change.
@@ -264,20 +257,22 @@ def _of_phases(
     inside = own.select("category", row=row, ns=pl.col("end_ns") - pl.col("start_ns")).drop_nulls("row")
     sums = inside.group_by("category", "row").agg(pl.col("ns").sum()).sort("category", "row")
     lengths = same["duration_ns"]
-    best: tuple[float, int, float, float] | None = None
+    best: tuple[float, pl.Series, list[float], int, float, float] | None = None
     for _, of_phase in sums.group_by("category", maintain_order=True):
         part = of_phase["ns"] / lengths.gather(of_phase["row"])
         known = (part > 0) & (part < 1)
         rows, part = of_phase["row"].filter(known), part.filter(known)
         if rows.len() < USUAL * same.height:
             continue
-        changed = blocks.change((part / (1 - part)).log().to_list(), size, CLEAR_PART, LEAST)
+        ratios = (part / (1 - part)).log().to_list()
+        changed = blocks.change(ratios, size, CLEAR_PART, LEAST)
         if changed is not None and (best is None or changed[3] > best[0]):
             at, before, after, clear = changed
-            best = clear, int(rows[at]), 1 / (1 + math.exp(-before)), 1 / (1 + math.exp(-after))
+            best = clear, rows, ratios, at, 1 / (1 + math.exp(-before)), 1 / (1 + math.exp(-after))
     if best is None:
         return None
-    _, place, share, shared = best
+    _, rows, ratios, at, share, shared = best
+    place = int(rows[at])
     sides = [blocks.medians(values.to_list(), size) for values in (lengths[:place], lengths[place:])]
     if min(map(len, sides)) < blocks.SIDE:
         return None
@@ -286,7 +281,13 @@ def _of_phases(
     # The ratio of the phase changed most clearly, so the phase itself changed, and not the rest of the step.
     expected = math.log((1 - share) / (1 - shared))
     agrees = bool(expected) and 1 / AGREES <= seen / expected <= AGREES
-    return (int(same["start_ns"][place]), (before, after)) if agrees and abs(seen) >= LEAST else None
+    if not agrees or abs(seen) < LEAST:
+        return None
+    near = change_range.find(ratios, at, (1, len(ratios) - 1))
+    starts = same["start_ns"].gather(rows)
+    at, first, last = (int(steps.table["start_ns"].search_sorted(starts[index])) for index in near)
+    earlier = int(steps.table["start_ns"].search_sorted(starts[near.first - 1]))
+    return change_range.Range(at, min(earlier + 1, first), last), (before, after)
 
 
 def modules(

@@ -14,7 +14,7 @@ from typing import Any, Final, NamedTuple
 
 import polars as pl
 
-from ms_profiler.analysis.metrics import blocks
+from ms_profiler.analysis.metrics import blocks, change_range
 from ms_profiler.analysis.metrics.ownership import Ownership
 from ms_profiler.analysis.metrics.steps import Steps, milliseconds
 
@@ -101,9 +101,13 @@ def shift(same: pl.DataFrame, steps: Steps, found: Ownership | None) -> dict[str
     agrees = AGREES[0] <= seen / change <= AGREES[1]
     if abs(change) < LEAST or not agrees or abs(later - level) < SHOWN * spread:
         return None
+    # the steps of the two groups themselves may lie on either side
+    earlier, following = sampled.filter(group=place - 1), sampled.filter(group=place)
     row = first + BLOCK * blocks.jump(blocks.quartiles(logs[first:last].to_list(), BLOCK), level, later)
+    moment = int(same["start_ns"][min(row, same.height - 1)])
+    found_at = change_range.of_lengths(steps, moment, (int(earlier["step"][0]) + 1, int(following["step"][-1])))
     return {
-        "step": int(same["number"][min(row, same.height - 1)]),
+        **change_range.numbers(steps, found_at),
         "before_ms": milliseconds(math.exp(level)),
         "after_ms": milliseconds(math.exp(later)),
         "statistic": f"lower quartiles of up to {NEAR} steps before and after",

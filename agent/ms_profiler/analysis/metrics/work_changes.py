@@ -111,6 +111,8 @@ def shift(same: pl.DataFrame, steps: Steps, found: Ownership | None, spans: pl.D
     return {
         "after_step": int(last["number"][0]),
         "step": int(first["number"][0]),
+        "earliest": int(table["number"][int(sides[0][-1]) + 1]),
+        "latest": int(first["number"][0]),
         "before_ms": None if lengths_ns is None else milliseconds(lengths_ns[0]),
         "after_ms": None if lengths_ns is None else milliseconds(lengths_ns[1]),
         "statistic": f"medians of up to {LENGTHS} steps before and after",

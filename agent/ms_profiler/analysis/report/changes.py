@@ -44,7 +44,7 @@ def _change(before: float, after: float) -> str:
 
 def _sudden(found: dict[str, Any]) -> str:
     seen = f", seen in {found['together']} sampled steps in a row" if found.get("together") else ""
-    begin = f"From step {found['step']}{_since(found)} on{seen}"
+    begin = f"From {_since(found)} on{seen}"
     if found["before_ms"] is None:
         return f"{begin}, a step does other work: {_whose(found)}"
     change = _change(found["before_ms"], found["after_ms"])
@@ -52,9 +52,14 @@ def _sudden(found: dict[str, Any]) -> str:
 
 
 def _since(change: dict[str, Any]) -> str:
-    """Return how much earlier a change may be, because the steps before its first sampled step are not sampled."""
-    unknown = change["step"] - change.get("after_step", change["step"]) - 1
-    return f" (or up to {unknown} step{'s' * (unknown > 1)} earlier, which were not sampled)" if unknown > 0 else ""
+    """Return the step with which a change begins, and the range of this step if it is not known exactly."""
+    step, earliest, latest = change["step"], change["earliest"], change["latest"]
+    if earliest == latest:
+        return f"step {step}"
+    if "after_step" in change:
+        unknown = latest - earliest
+        return f"step {step} (or up to {unknown} step{'s' * (unknown > 1)} earlier, which were not sampled)"
+    return f"about step {step} (between {earliest} and {latest})"
 
 
 def _whose(found: dict[str, Any]) -> str:
