@@ -3,19 +3,23 @@
 from typing import Any, Final
 
 from ms_profiler.analysis.metrics import wording
-from ms_profiler.analysis.metrics.phases import OTHER
+from ms_profiler.analysis.metrics.phases import NAMES, OTHER
 from ms_profiler.analysis.report.durations import milliseconds
+from ms_profiler.store.format import Category
 
+DATA: Final = NAMES[Category.DATA]
 #: the sleep in long steps is told if it takes at least this part of them
 MUCH: Final = 0.1
 
 
 def lines(summary: dict[str, Any]) -> list[str]:
-    """Return lines about sudden changes of the steps in a summary, or about the gradual one; nothing without any."""
+    """Return lines about changes of the step time: sudden ones, a gradual one, a slow period; nothing without any."""
     lines = [_sudden(found) for name in ("shift", "work_change") if (found := summary.get(name))]
     if slowing := summary.get("slowing"):
         change = _change(slowing["from_ms"], slowing["to_ms"])
         lines.append(f"Steps become longer little by little: {change}; {_whose(slowing)}")
+    if period := summary.get("slow_period"):
+        lines.append(_period(period))
     return lines
 
 
@@ -36,6 +40,17 @@ def long(summary: dict[str, Any]) -> list[str]:
         f"{what} took {found['share'] * 100:.0f} % of the time of all steps, but {were} not sampled, so {their} "
         f"operators and modules are unknown: {known}"
     ]
+
+
+def _period(found: dict[str, Any]) -> str:
+    """Return a line about a period of steps that took longer than the others."""
+    took, others = milliseconds(found["ms"]), milliseconds(found["others_ms"])
+    text = f"Steps {found['first']} to {found['last']} take {took}, the others {others} (medians): "
+    text += f"{found['share'] * 100:.0f} % of the time of all steps"
+    if found["phase"] is None:
+        return text
+    where = "waiting for data" if found["phase"] == DATA else f"the phase {found['phase']}"
+    return f"{text}; most of the difference is in {where}"
 
 
 def _change(before: float, after: float) -> str:

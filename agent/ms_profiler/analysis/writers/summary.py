@@ -21,6 +21,7 @@ from ms_profiler.analysis.metrics import (
     memory,
     operators,
     pipelines,
+    slow_period,
     steps,
 )
 from ms_profiler.analysis.metrics.binding import Bound
@@ -91,6 +92,7 @@ def summary(measures: Measures) -> dict[str, Any]:
         "whole_run": whole_run.summary(measures),
         "steps": _steps(measures),
         "long_steps": long_steps.summary(measures.steps, measures.spans, recording.looks),
+        "slow_period": slow_period.summary(measures.steps, measures.spans),
         **measures.changes,
         "phases": _phases(measures),
         "sampling": sampling_summary.summary(measures),

@@ -1,0 +1,125 @@
+"""Find a period of consecutive steps that take longer than the steps before it and after it."""
+
+import statistics
+from dataclasses import replace
+from typing import Any, Final
+
+import polars as pl
+
+from ms_profiler.analysis.metrics import phases
+from ms_profiler.analysis.metrics.steps import Steps, milliseconds
+
+#: a step of the period takes at least this many times as long as the other steps (medians)
+TIMES: Final = 1.5
+#: smallest number of steps of the period, and of the steps before it and after it
+LEAST: Final = 16
+#: smallest part of the time of all steps
+PART: Final = 0.05
+#: at least this part of the period's steps is long; and at most this part of the other steps
+OFTEN: Final = 0.8
+RARE: Final = 0.1
+#: another period of long steps has at most this part of the period's steps; otherwise the job is slow again and again
+AGAIN: Final = 0.25
+#: a phase is named if it makes up at least this part of the difference
+MOST: Final = 0.5
+
+
+def summary(steps: Steps, spans: pl.DataFrame) -> dict[str, Any] | None:
+    """Return the period in which steps took longer; None without one.
+
+    Args:
+        steps: the steps in use.
+        spans: table of the run's spans, with the columns of `tables.SPANS`.
+
+    Returns:
+        `first` and `last` (numbers of steps), `ms` and `others_ms` (medians of the steps in the period, and of the
+        others), `share` (of the time of all steps), and `phase` (the phase that makes up most of the difference; None
+        if no recorded phase does).
+    """
+    rows = period(steps.table)
+    if rows is None:
+        return None
+    first, last = rows
+    inside = pl.int_range(pl.len()).is_between(first, last)
+    table = steps.table.with_columns(inside=inside)
+    lengths = [table.filter(side)["duration_ns"].to_list() for side in (pl.col("inside"), ~pl.col("inside"))]
+    return {
+        "first": int(table["number"][first]),
+        "last": int(table["number"][last]),
+        "ms": milliseconds(statistics.median(lengths[0])),
+        "others_ms": milliseconds(statistics.median(lengths[1])),
+        "share": round(sum(lengths[0]) / sum(lengths[0] + lengths[1]), 6),
+        "phase": _phase(steps, table, spans),
+    }
+
+
+def period(table: pl.DataFrame) -> tuple[int, int] | None:
+    """Return the first and the last row of the period; None without one.
+
+    Records make a step longer. So each length is divided by the median length of the steps with the same `content`.
+
+    Args:
+        table: the table of `Steps`.
+    """
+    if table.height < 3 * LEAST:
+        return None
+    usual = pl.col("duration_ns").median().over("content")
+    lengths = table.select(pl.col("duration_ns") / pl.max_horizontal(usual, 1.0)).to_series().to_list()
+    limit = TIMES**0.5
+    for _ in range(2):  # the second time, the limit is the middle between both kinds of steps
+        first, last = _longest([length >= limit for length in lengths])
+        inside, others = lengths[first : last + 1], lengths[:first] + lengths[last + 1 :]
+        if len(inside) < LEAST or min(first, len(lengths) - 1 - last) < LEAST:
+            return None
+        ratio = statistics.median(inside) / (statistics.median(others) or 1.0)
+        if ratio < TIMES:
+            return None
+        limit = statistics.median(others) * ratio**0.5
+    long = [length >= limit for length in lengths]
+    rest = [*long[:first], *([False] * len(inside)), *long[last + 1 :]]
+    again, end = _longest(rest)
+    beside = (long[first - LEAST : first], long[last + 1 : last + 1 + LEAST])
+    if sum(rest) > RARE * len(others) or end - again + 1 > AGAIN * len(inside):
+        return None
+    if any(sum(side) > LEAST // 2 for side in beside):
+        return None
+    took = table["duration_ns"].to_list()
+    return (first, last) if sum(took[first : last + 1]) >= PART * sum(took) else None
+
+
+def _longest(long: list[bool]) -> tuple[int, int]:
+    """Return the first and the last row of the series of steps of which at least the part `OFTEN` is long.
+
+    It is the series with the largest sum of (1 - `OFTEN`) for each long step and -`OFTEN` for each other step.
+    """
+    most, found, sum_, begin = 0.0, (0, -1), 0.0, 0
+    for row, each in enumerate(long):
+        if sum_ <= 0:
+            sum_, begin = 0.0, row
+        sum_ += (1 - OFTEN) if each else -OFTEN
+        if sum_ > most:
+            most, found = sum_, (begin, row)
+    return found
+
+
+def _phase(steps: Steps, table: pl.DataFrame, spans: pl.DataFrame) -> str | None:
+    """Return the phase whose mean time in a step makes up most of the difference; None if no recorded phase does.
+
+    Args:
+        steps: the steps in use.
+        table: their table, with `inside`: whether the step is one of the period.
+        spans: the spans of the run.
+    """
+    content = table.filter("inside")["content"].mode().sort()[0]
+    rows = table.with_row_index("step").filter(content=content).select("step", "inside", "duration_ns")
+    if rows["inside"].all():
+        return None
+    every = replace(steps, table=steps.table.with_columns(recorded=pl.lit(True)))
+    times = phases.by_step(phases.pieces(spans, every)).rename({"duration_ns": "ns"}).join(rows, on="step")
+    counts = [rows.filter(side).height for side in (pl.col("inside"), ~pl.col("inside"))]
+    inside, outside = (pl.col("ns").filter(side).sum() for side in (pl.col("inside"), ~pl.col("inside")))
+    more = times.group_by("phase").agg(more=inside / counts[0] - outside / counts[1]).sort("more", "phase")
+    sides = (rows.filter(side)["duration_ns"].to_list() for side in (pl.col("inside"), ~pl.col("inside")))
+    slow, usual = map(statistics.fmean, sides)
+    phase, most = more.row(-1)
+    return str(phase) if phase != phases.OTHER and most >= MOST * (slow - usual) else None
