@@ -83,6 +83,30 @@ def test_a_module_that_works_twice_is_found_while_the_speed_of_the_processor_cha
     assert module["after_ms"] / module["before_ms"] == pytest.approx(2, abs=0.15)
 
 
+@pytest.mark.parametrize("forward", [True, False])
+def test_a_module_whose_backward_kernels_have_another_owner_is_not_named_beside_the_one_that_changed(forward):
+    """Two backward kernels have another owner from step 600 on. Without a changed forward pass, this may count."""
+    steps, found, spans = counted(
+        1_000, range(1_000), lambda owner, number: 10 if forward and owner == 3 and number >= 600 else 5
+    )
+    kernels = found.pieces[intervals.locate(spans["start_ns"], found.pieces)]
+    begins = dict(zip(steps.table["number"], steps.table["start_ns"], strict=True))
+    backward = [
+        (number, "net" if number >= 600 else "net.5", 2, 1, begins[number] + at, begins[number] + at + 40_000)
+        for number in range(1_000)
+        for at in (800_000, 850_000)
+    ]
+    kernels = pl.concat([kernels, pl.DataFrame(backward, schema=kernels.schema, orient="row")])
+    sums = kernels.with_columns(self_ns=pl.col("end_ns") - pl.col("start_ns"))
+    change = work_changes.shift(
+        shifts.alike(steps), steps, Ownership("kernels", 1, 1, sums, sums, kernels, 1), spans.clear()
+    )
+    if forward:
+        assert [each["module"] for each in change["modules"]] == ["net.3"] and change["more"] == 0
+    else:
+        assert change is None or {each["module"] for each in change["modules"]} <= {"net", "net.5"}
+
+
 def test_the_first_step_is_exact_if_every_step_is_recorded():
     steps, found, spans = counted(1_500, range(1_500), lambda owner, number: 7 if owner == 3 and number >= 1_000 else 5)
     change = work_changes.shift(shifts.alike(steps), steps, found, spans)

@@ -13,6 +13,7 @@ from typing import Any, Final, NamedTuple
 import polars as pl
 
 from ms_profiler.analysis.metrics.ownership import Ownership
+from ms_profiler.analysis.metrics.scopes import Part
 from ms_profiler.analysis.metrics.steps import Steps, milliseconds, stepping
 from ms_profiler.store.format import Category
 
@@ -103,7 +104,10 @@ def shift(same: pl.DataFrame, steps: Steps, found: Ownership | None, spans: pl.D
     gain_ns = sum(each.gain_ns for each in moved)
     # other programs lengthen most steps of a busy machine, but hardly the shortest one
     shortest_ns = min(table["duration_ns"].gather(sides[0]).to_list())
-    if not gain_ns or abs(gain_ns) < LEAST * shortest_ns:
+    if found.basis == "kernels":
+        certain = _certain(changed, counts, searched.len())
+        moved = [each for each in moved if each.owner in certain and each.gain_ns * gain_ns > 0]
+    if not moved or not gain_ns or abs(gain_ns) < LEAST * shortest_ns:
         return None
     last, first = table[int(sides[0][-1])], table[int(sides[1][0])]
     lengths_ns = _lengths(same, int(last["start_ns"][0]), int(first["start_ns"][0]), gain_ns)
@@ -211,6 +215,22 @@ def _places(counts: pl.DataFrame, whole: int) -> tuple[dict[str, int], set[str]]
         else:
             found[owner] = at
     return {owner: at for owner, at in found.items() if owner not in varying}, varying
+
+
+def _certain(changed: list[str], counts: pl.DataFrame, whole: int) -> list[str]:
+    """Return the owners that changed for certain; all of them if none did.
+
+    The module of a kernel of a backward pass is often inferred. If a module runs more kernels, the kernels of other
+    modules may be inferred as those of their parents from then on, and seem to be new. The forward pass tells which
+    modules run more kernels.
+
+    Args:
+        changed: the owners that seem to have changed.
+        counts: the numbers of kernels, from `_counts`.
+        whole: the number of steps.
+    """
+    forward, _ = _places(counts.filter(pl.col("part") == int(Part.FORWARD)), whole)
+    return [owner for owner in changed if owner in forward] or changed
 
 
 def _series(places: list[int], values: list[int], whole: int) -> list[int]:
