@@ -5,7 +5,7 @@ from types import SimpleNamespace
 
 import polars as pl
 import pytest
-from ms_profiler.analysis.metrics import paired, sampling
+from ms_profiler.analysis.metrics import between_steps, paired, sampling
 from ms_profiler.analysis.metrics.steps import Steps
 from ms_profiler.analysis.model import tables
 from ms_profiler.store.format import Category, StepSource
@@ -82,7 +82,8 @@ def test_an_error_unknown_from_one_burst_is_not_0():
     row = int(one.table["recorded"].arg_max())
     schema = {"place": pl.UInt64, "name": pl.String, "ns": pl.Int64}
     sums = pl.DataFrame({"place": [sampling.FIRST + row, sampling.EXACT], "name": "x", "ns": [5, 7]}, schema=schema)
-    (found,) = sampling.totals(sums, ["name"], ["ns"], one).to_dicts()
+    gaps = between_steps.found(one, pl.DataFrame(schema=tables.SPANS), last=False)
+    (found,) = sampling.totals(sums, ["name"], ["ns"], one, gaps).to_dicts()
     assert found["ns"] > 12 and found["ns_error"] is None
 
 
