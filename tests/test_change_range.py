@@ -4,7 +4,7 @@ import math
 import random
 
 import pytest
-from ms_profiler.analysis.metrics import change_range, shifts
+from ms_profiler.analysis.metrics import change_range, lasting, shifts
 from ms_profiler.analysis.report import changes
 from test_shifts import MS, NO_SPANS, made
 
@@ -77,3 +77,39 @@ def test_a_line_says_the_range_only_if_the_lengths_do_not_tell_the_step(factor, 
     hedged = f"From about step {found['step']} (between {found['earliest']} and {found['latest']}) on: "
     assert line.startswith("From step 1450 on: " if exact else hedged)
     assert exact == (found["earliest"] == found["latest"])
+
+
+def flipping(chance, count):
+    """Return values of a machine that is half as fast for some hundred steps, again and again."""
+    values, speed = [], 0.0
+    while len(values) < count:
+        values += [speed + chance.gauss(0, 0.02) for _ in range(chance.randrange(100, 400))]
+        speed = 0.5 - speed
+    return values[:count]
+
+
+def lengths(noise, change=0.12, first=650):
+    """Return the steps of a job whose steps become longer; `noise` are logarithms."""
+    return made([round(MS * math.exp(value + change * (place >= first))) for place, value in enumerate(noise)])
+
+
+def test_lengths_tell_the_place_of_a_change_only_on_a_machine_of_constant_speed():
+    chance = random.Random(3)
+    assert change_range.is_clear(lengths([chance.gauss(0, 0.05) for _ in range(COUNT)]), (500, 800))
+    assert not change_range.is_clear(lengths(flipping(chance, COUNT)), (500, 800))
+    assert not change_range.is_clear(lengths([0.0] * COUNT), (100, 800)), "too few steps on one side"
+
+
+@pytest.mark.parametrize(("steps_ms", "narrow"), [(0.11, True), (0.4, False)])
+def test_lengths_that_a_module_does_not_explain_do_not_tell_the_place_of_its_change(monkeypatch, steps_ms, narrow):
+    """The speed of the machine may have changed at another step of the range."""
+    chance = random.Random(3)
+    steps = lengths([chance.gauss(0, 0.01) for _ in range(COUNT)])
+    module = {"module": "Net", "before_ms": 0.1, "after_ms": 0.2}
+    shift = {"step": 650, "earliest": 648, "latest": 652, "before_ms": 1.0, "after_ms": 1.0 + steps_ms}
+    work = {"after_step": 499, "step": 800, "earliest": 500, "latest": 800, "counted": "operators"}
+    work["modules"] = [module | {"count_before": 3, "count_after": 6}]
+    monkeypatch.setattr(lasting.shifts, "shift", lambda *_: shift | {"modules": [module]})
+    monkeypatch.setattr(lasting.work_changes, "shift", lambda *_: work)
+    found = lasting.summary(steps, None, NO_SPANS)["shift"]
+    assert (found["earliest"], found["latest"]) == ((650, 650) if narrow else (500, 800))

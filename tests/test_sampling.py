@@ -160,7 +160,7 @@ def test_a_long_loop_is_within_its_budget_and_a_change_in_it_is_found(launch, wh
     # records get what the hooks leave of the budget, but at least a fifth of it
     assert paid["recording"] < max(share - 0.8 * paid["hooks"], RECORDS * share) + 0.005
     shift = run.summary["shift"]
-    assert shift["step"] == pytest.approx(15_000, abs=150)
+    assert shift["earliest"] <= 15_000 <= shift["latest"], "on a busy machine, between two bursts"
     assert [item["module"] for item in shift["modules"]] == ["Sequential.3"]
     # Only counts are compared: while other programs run, a processor may be half as fast for some operators.
     truth, found = ({row["name"]: row["count"] for row in each.summary["top_operators"]} for each in (whole, run))

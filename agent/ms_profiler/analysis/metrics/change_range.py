@@ -33,6 +33,12 @@ EXTRA: Final = 0.5
 OFTEN: Final = 32
 #: added to the limit, because the scores are estimates
 MARGIN: Final = 1.0
+#: On either side of a change, the medians of at least `LEAST` and at most `BLOCKS` blocks of `BLOCK` steps vary by at
+#: most `VARIES` * (the change).
+BLOCK: Final = 64
+LEAST: Final = 3
+BLOCKS: Final = 8
+VARIES: Final = 0.5
 #: largest number of times that the place is corrected
 ROUNDS: Final = 4
 
@@ -85,6 +91,34 @@ def of_lengths(steps: Steps, moment: int, bounds: tuple[int, int] | None = None)
     logs = table["duration_ns"].clip(1).cast(pl.Float64).log().to_list()
     at = int(table["start_ns"].search_sorted(moment))
     return find(logs, at, bounds or (1, table.height - 1), table["content"].to_list())
+
+
+def is_clear(steps: Steps, bounds: tuple[int, int]) -> bool:
+    """Return whether the lengths can tell the place of a change that lies between two rows for certain.
+
+    They can, if the medians of blocks of steps vary less on either side than the change. On a busy machine, the speed
+    changes for hundreds of steps, and such a change would be taken for the sought one.
+
+    Args:
+        steps: the steps in use.
+        bounds: the smallest and the largest row of the first step after the change.
+    """
+    logs = steps.table.select(pl.col("duration_ns").clip(1).cast(pl.Float64).log() - _usual()).to_series().to_list()
+    sides = logs[max(bounds[0] - BLOCKS * BLOCK, 0) : bounds[0]], logs[bounds[1] : bounds[1] + BLOCKS * BLOCK]
+    medians = [
+        [statistics.median(side[first : first + BLOCK]) for first in range(0, len(side) - BLOCK + 1, BLOCK)]
+        for side in sides
+    ]
+    if min(map(len, medians)) < LEAST:
+        return False
+    change = abs(statistics.median(medians[1]) - statistics.median(medians[0]))
+    return max(max(side) - min(side) for side in medians) <= VARIES * change
+
+
+def _usual() -> pl.Expr:
+    """Return how much records change the logarithm of a step's length: the median for its content, 0 for most steps."""
+    logs = pl.col("duration_ns").clip(1).cast(pl.Float64).log()
+    return logs.median().over("content") - logs.median()
 
 
 def numbers(steps: Steps, place: Range) -> dict[str, int]:

@@ -11,6 +11,9 @@ from ms_profiler.analysis.metrics.steps import Steps
 #: Both kinds of changes are one change if they name the same module and are at most this part of the steps apart. On a
 #: disturbed machine, the lengths of steps do not tell the place of a small change exactly.
 NEAR: Final = 0.05
+#: The lengths of steps tell the place of a change of the work only if the modules explain at least this part of the
+#: change of the lengths. Otherwise the speed of the machine may have changed at another step.
+EXPLAINED: Final = 0.5
 
 
 def summary(steps: Steps, found: Ownership | None, spans: pl.DataFrame) -> dict[str, dict[str, Any] | None]:
@@ -39,7 +42,10 @@ def summary(steps: Steps, found: Ownership | None, spans: pl.DataFrame) -> dict[
     numbers = steps.table["number"]
     bounds = numbers.index_of(work["earliest"]), numbers.index_of(work["latest"])
     assert bounds[0] is not None and bounds[1] is not None
-    if shift["latest"] < work["earliest"] or shift["earliest"] > work["latest"]:
+    more = sum(each["after_ms"] - each["before_ms"] for each in both if "count_after" in each)
+    explained = more / (shift["after_ms"] - shift["before_ms"]) >= EXPLAINED
+    outside = shift["latest"] < work["earliest"] or shift["earliest"] > work["latest"]
+    if outside or not explained or not change_range.is_clear(steps, (bounds[0], bounds[1])):
         return {"shift": work, "work_change": None, "slowing": None}
     moment = int(steps.table["start_ns"][numbers.index_of(shift["step"]) or 0])
     place = change_range.numbers(steps, change_range.of_lengths(steps, moment, (bounds[0], bounds[1])))
