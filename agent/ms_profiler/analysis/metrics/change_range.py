@@ -103,7 +103,8 @@ def is_clear(steps: Steps, bounds: tuple[int, int]) -> bool:
         steps: the steps in use.
         bounds: the smallest and the largest row of the first step after the change.
     """
-    logs = steps.table.select(pl.col("duration_ns").clip(1).cast(pl.Float64).log() - _usual()).to_series().to_list()
+    own = pl.col("duration_ns").clip(1).cast(pl.Float64).log() - _usual()
+    logs: list[float] = steps.table.select(own).to_series().to_list()
     sides = logs[max(bounds[0] - BLOCKS * BLOCK, 0) : bounds[0]], logs[bounds[1] : bounds[1] + BLOCKS * BLOCK]
     medians = [
         [statistics.median(side[first : first + BLOCK]) for first in range(0, len(side) - BLOCK + 1, BLOCK)]
