@@ -7,6 +7,8 @@ from typing import Final
 
 import polars as pl
 
+from ms_profiler.analysis.metrics import blocks
+
 #: a rank that is late in most steps costs at least this share of the time of the steps
 SHARE: Final = 0.03
 #: a rank that is late in most steps of the job, or of a period, has a long excess in at least this share of them
@@ -41,13 +43,9 @@ def period(rows: pl.DataFrame, step: float, total_ns: int) -> pl.DataFrame:
         total_ns: the time of all steps and of the time between them, in ns.
     """
     long = rows["excess_ns"] >= LONG * step
-    sums = ((long.cast(pl.Float64) - OFTEN) * rows["weight"]).cum_sum()
-    before = sums.shift(1, fill_value=0.0)
-    last = (sums - before.cum_min()).arg_max() or 0
-    first = last - (before.head(last + 1).reverse().arg_min() or 0)
-    first, last = _without_edges(rows, first, last)
+    first, last = _without_edges(rows, *blocks.dense(long, OFTEN, rows["weight"]))
     inside = rows.slice(first, last + 1 - first)
-    found = inside.filter(pl.col("excess_ns") >= LONG * step)
+    found = inside.filter(long.slice(first, last + 1 - first))
     outside = pl.concat([rows.head(first), rows.slice(last + 1)])
     short = inside["weight"].sum() < STEPS or inside.height < COMPARED
     if short or outside["weight"].sum() < OUTSIDE * float(rows["weight"].sum()):

@@ -4,6 +4,8 @@ import itertools
 import statistics
 from typing import Any, Final
 
+import polars as pl
+
 #: largest and smallest number of blocks into which a series is cut
 MOST: Final = 200
 LEAST: Final = 16
@@ -81,6 +83,24 @@ def change(
     first = max((block - 1) * size, 0)
     at = first + jump(values[first : first + 2 * size], before, after)
     return min(at, len(values) - 1), before, after, moved / max(spread, 1e-9)
+
+
+def dense(long: pl.Series, often: float, weights: pl.Series | None = None) -> tuple[int, int]:
+    """Return the first and the last index of the series in which at least a part of the values is long.
+
+    It is the series with the largest sum of (1 - `often`) for each long value and -`often` for each other one. If no
+    value is long, it is the first value alone.
+
+    Args:
+        long: whether each value is long.
+        often: the part, from 0 to 1.
+        weights: how often each value counts; None for once.
+    """
+    gains = long.cast(pl.Float64) - often
+    sums = (gains if weights is None else gains * weights).cum_sum()
+    before = sums.shift(1, fill_value=0.0)
+    last = (sums - before.cum_min()).arg_max() or 0
+    return last - (before.head(last + 1).reverse().arg_min() or 0), last
 
 
 def _abrupt(found: list[float], block: int, moved: float) -> bool:

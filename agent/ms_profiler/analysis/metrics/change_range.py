@@ -18,6 +18,7 @@ from typing import Final, NamedTuple
 
 import polars as pl
 
+from ms_profiler.analysis.metrics import blocks
 from ms_profiler.analysis.metrics.steps import Steps
 
 #: largest number of values on either side of the change that are compared
@@ -103,23 +104,15 @@ def is_clear(steps: Steps, bounds: tuple[int, int]) -> bool:
         steps: the steps in use.
         bounds: the smallest and the largest row of the first step after the change.
     """
-    own = pl.col("duration_ns").clip(1).cast(pl.Float64).log() - _usual()
-    logs: list[float] = steps.table.select(own).to_series().to_list()
-    sides = logs[max(bounds[0] - BLOCKS * BLOCK, 0) : bounds[0]], logs[bounds[1] : bounds[1] + BLOCKS * BLOCK]
-    medians = [
-        [statistics.median(side[first : first + BLOCK]) for first in range(0, len(side) - BLOCK + 1, BLOCK)]
-        for side in sides
-    ]
+    logs = pl.col("duration_ns").clip(1).cast(pl.Float64).log()
+    by_records = logs.median().over("content") - logs.median()  # records lengthen a step
+    values: list[float] = steps.table.select(logs - by_records).to_series().to_list()
+    sides = values[max(bounds[0] - BLOCKS * BLOCK, 0) : bounds[0]], values[bounds[1] : bounds[1] + BLOCKS * BLOCK]
+    medians = [blocks.medians(side, BLOCK) for side in sides]
     if min(map(len, medians)) < LEAST:
         return False
     change = abs(statistics.median(medians[1]) - statistics.median(medians[0]))
     return max(max(side) - min(side) for side in medians) <= VARIES * change
-
-
-def _usual() -> pl.Expr:
-    """Return how much records change the logarithm of a step's length: the median for its content, 0 for most steps."""
-    logs = pl.col("duration_ns").clip(1).cast(pl.Float64).log()
-    return logs.median().over("content") - logs.median()
 
 
 def numbers(steps: Steps, place: Range) -> dict[str, int]:

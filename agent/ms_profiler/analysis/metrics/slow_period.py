@@ -6,7 +6,7 @@ from typing import Any, Final
 
 import polars as pl
 
-from ms_profiler.analysis.metrics import phases
+from ms_profiler.analysis.metrics import blocks, phases
 from ms_profiler.analysis.metrics.steps import Steps, milliseconds
 
 #: a step of the period takes at least this many times as long as the other steps (medians)
@@ -67,7 +67,7 @@ def period(table: pl.DataFrame) -> tuple[int, int] | None:
     lengths = table.select(pl.col("duration_ns") / pl.max_horizontal(usual, 1.0)).to_series().to_list()
     limit = TIMES**0.5
     for _ in range(2):  # the second time, the limit is the middle between both kinds of steps
-        first, last = _longest([length >= limit for length in lengths])
+        first, last = blocks.dense(pl.Series(lengths) >= limit, OFTEN)
         inside, others = lengths[first : last + 1], lengths[:first] + lengths[last + 1 :]
         if len(inside) < LEAST or min(first, len(lengths) - 1 - last) < LEAST:
             return None
@@ -77,7 +77,7 @@ def period(table: pl.DataFrame) -> tuple[int, int] | None:
         limit = statistics.median(others) * ratio**0.5
     long = [length >= limit for length in lengths]
     rest = [*long[:first], *([False] * len(inside)), *long[last + 1 :]]
-    again, end = _longest(rest)
+    again, end = blocks.dense(pl.Series(rest), OFTEN)
     beside = (long[first - LEAST : first], long[last + 1 : last + 1 + LEAST])
     if sum(rest) > RARE * len(others) or end - again + 1 > AGAIN * len(inside):
         return None
@@ -85,21 +85,6 @@ def period(table: pl.DataFrame) -> tuple[int, int] | None:
         return None
     took = table["duration_ns"].to_list()
     return (first, last) if sum(took[first : last + 1]) >= PART * sum(took) else None
-
-
-def _longest(long: list[bool]) -> tuple[int, int]:
-    """Return the first and the last row of the series of steps of which at least the part `OFTEN` is long.
-
-    It is the series with the largest sum of (1 - `OFTEN`) for each long step and -`OFTEN` for each other step.
-    """
-    most, found, sum_, begin = 0.0, (0, -1), 0.0, 0
-    for row, each in enumerate(long):
-        if sum_ <= 0:
-            sum_, begin = 0.0, row
-        sum_ += (1 - OFTEN) if each else -OFTEN
-        if sum_ > most:
-            most, found = sum_, (begin, row)
-    return found
 
 
 def _phase(steps: Steps, table: pl.DataFrame, spans: pl.DataFrame) -> str | None:

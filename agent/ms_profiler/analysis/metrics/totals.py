@@ -90,10 +90,8 @@ def totals(
     """
     if not sampling.sampled(steps):
         return None
-    known, coarse = (
-        sampling.sum_up(spans, steps) if sums is None else sums,
-        spans.filter(pl.col("category") < CATEGORY_FINE),
-    )
+    known = sampling.sum_up(spans, steps) if sums is None else sums
+    coarse = spans.filter(pl.col("category") < CATEGORY_FINE)
     between = between_steps.found(steps, coarse, sampling.after(known, steps))
     found = sampling.totals(known, ["name", "category"], ["count", "total_ns", "self_ns"], steps, between)
     return Totals(steps, found, stream, _phases(steps, coarse, _times(pieces)), between)
