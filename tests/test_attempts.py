@@ -24,7 +24,7 @@ def test_the_result_before_is_that_of_the_same_rank_and_launch(tmp_path):
         (folder / layout.FRAMEWORK).mkdir(parents=True)
         run_info.write(layout.run_info_path(str(folder)), info(pid, **fields))
     (tmp_path / "broken_ascend_ms").mkdir()
-    own = process.Identity(1, 1, 2, 1, "", "j", 0, True)
+    own = process.Identity(1, 1, 2, 1, "", "j", True)
 
     def earlier(count, identity=own):
         environ = {"TORCHELASTIC_RESTART_COUNT": count}

@@ -5,7 +5,7 @@ from collections import Counter
 
 import pytest
 from ms_profiler.job.positions import Positions
-from ms_profiler.job.process import identity
+from ms_profiler.job.process import launch
 from test_bursts import run
 
 BURST = 8
@@ -74,13 +74,13 @@ def test_all_ranks_on_all_hosts_have_the_same_number_of_the_launch(monkeypatch):
     numbers = []
     for rank in range(4):
         monkeypatch.setattr("os.getppid", lambda rank=rank: rank // 2 + 1)  # two hosts
-        numbers.append(identity(named | {"RANK": str(rank), "LOCAL_RANK": str(rank % 2)}).launch)
+        numbers.append(launch(named | {"RANK": str(rank), "LOCAL_RANK": str(rank % 2)}))
     assert len({*numbers}) == 1
-    assert identity(named | {"RANK": "0", "MASTER_PORT": "29501"}).launch != numbers[0]
+    assert launch(named | {"RANK": "0", "MASTER_PORT": "29501"}) != numbers[0]
 
 
 def test_a_job_without_a_launcher_has_other_positions_each_time_and_its_children_have_the_same(monkeypatch):
-    own = identity({}).launch
-    assert identity({}).launch == own
+    own = launch({})
+    assert launch({}) == own
     monkeypatch.setattr("os.getppid", lambda: 1)
-    assert identity({}).launch != own
+    assert launch({}) != own

@@ -5,8 +5,10 @@ Disk space is limited, too. The less space is left for fine-grained records, the
 """
 
 import math
+import os
 from typing import TYPE_CHECKING, Final
 
+from ms_profiler.job import process
 from ms_profiler.job.bursts import HOOK, Bursts
 from ms_profiler.job.frameworks import base
 from ms_profiler.job.pace import Pace
@@ -223,7 +225,7 @@ class Budget:
             return
         debt, each = taken - share * passed, taken / steps / HOOK
         usual = max((passed - taken) / steps, passed / steps / 4)
-        self._bursts = Bursts(share, count, now, debt, each, usual, host.steps.lengths, host.identity.launch)
+        self._bursts = Bursts(share, count, now, debt, each, usual, host.steps.lengths, process.launch(os.environ))
         self._bursts.budget = self._share
         self._settle(self._bursts)
         host.save()

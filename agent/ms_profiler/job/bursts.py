@@ -21,7 +21,7 @@ from collections import deque
 from collections.abc import Callable
 
 from ms_profiler.job.levels import Levels
-from ms_profiler.job.positions import Positions
+from ms_profiler.job.positions import Positions, power
 from ms_profiler.job.rest import LIMITED
 from ms_profiler.job.sources import NEVER
 
@@ -230,7 +230,7 @@ class Bursts:
         """
         credit = self._credit(LOAN, now)
         lent, self._lent = self._lent > 0 and self._credit(DEBT, now), max(self._lent - 1, 0)
-        burst = LEAST if lent and not credit else _power(max(LEAST, min(MOST, int(4 * self._fixed / self.cost))))
+        burst = LEAST if lent and not credit else power(max(LEAST, min(MOST, int(4 * self._fixed / self.cost))))
         rate = CALM if self._balance >= 0 else REPAYING
         if self._alert and (self._balance > 0 or lent):
             rate, self._alert = ALERT, self._alert - 1
@@ -245,7 +245,7 @@ class Bursts:
         if lent:
             most = min(most, max(PROBE, count // SHORT))
         elif self.rare and LIMITED and count // RARE > length:
-            burst, length = _power(min(MOST, burst * (count // RARE) // length)), count // RARE
+            burst, length = power(min(MOST, burst * (count // RARE) // length)), count // RARE
         most = max(min(most, LONGEST), 2 * burst)
         begin, end = self._positions.stretch(count, max(length, 2 * burst), most, burst, self.inverse)
         self.stretch += 1
@@ -295,8 +295,3 @@ class Bursts:
         self._usual = max(usual, 1.0)
         if self.inverse and len(self._extra) >= COMPARED and self.cost < self.share * self._usual:
             self._probe = min(2 * self._probe, PROBE_MOST)
-
-
-def _power(number: int) -> int:
-    """Return the largest power of two up to a positive number; `Positions` needs it for the steps of a burst."""
-    return 1 << (number.bit_length() - 1)

@@ -16,6 +16,11 @@ _MASK = (1 << 64) - 1
 _HALF, _INVERSE, _JOINED = range(3)
 
 
+def power(number: int) -> int:
+    """Return the largest power of two up to a positive number; stretches and bursts have such a number of steps."""
+    return 1 << (number.bit_length() - 1)
+
+
 class Positions:
     """Choose stretches of steps, and the place of the burst in each of them.
 
@@ -50,7 +55,7 @@ class Positions:
         Two blocks of `size` steps are joined with the probability 1 - p. They have 1 + p bursts on average, which must
         be 2 * size / length.
         """
-        size = 1 << (min(length, most).bit_length() - 1)
+        size = power(min(length, most))
         if 2 * size > most:
             return size
         number = self._hash(_JOINED, 2 * size, count // (2 * size))

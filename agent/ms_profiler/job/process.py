@@ -51,8 +51,6 @@ class Identity(NamedTuple):
         device_id: number of the accelerator that the launcher assigned.
         role: MindSpore's MS_ROLE, empty outside of a distributed job.
         job: name of the launch, the same for all its ranks on one host; usable in a file name.
-        launch: number from the launcher's name for the launch, the same for all its ranks on all hosts. If it has no
-            name, from the parent process. Two launches may have the same number.
         ranked: whether a launcher assigned the rank.
         known: whether the rank is known: the launcher assigned it, or the job has only one rank.
     """
@@ -63,7 +61,6 @@ class Identity(NamedTuple):
     device_id: int
     role: str
     job: str
-    launch: int
     ranked: bool
     known: bool = True
 
@@ -83,7 +80,6 @@ def identity(environ: Mapping[str, str]) -> Identity:
         device_id=device if device is not None else local,
         role=environ.get("MS_ROLE", ""),
         job=_job(environ, world, variable),
-        launch=_launch(environ),
         ranked=bool(variable),
         known=bool(variable) or world == 1,
     )
@@ -138,7 +134,11 @@ def _job(environ: Mapping[str, str], world: int, variable: str) -> str:
     return "".join(sign if sign.isascii() and sign.isalnum() else "_" for sign in "_".join(names))[-100:]
 
 
-def _launch(environ: Mapping[str, str]) -> int:
+def launch(environ: Mapping[str, str]) -> int:
+    """Return a number that is the same for all ranks of a launch, on all hosts; two launches may have the same one.
+
+    The number comes from the launcher's names for the launch. If there are none, it comes from the parent process.
+    """
     names = _names(environ)
     return binascii.crc32(os.fsencode("_".join(names) or _started(os.getppid())))
 
