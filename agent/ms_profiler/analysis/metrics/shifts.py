@@ -128,7 +128,7 @@ def _stated(
         "before_ms": milliseconds(lengths_ns[0]),
         "after_ms": milliseconds(lengths_ns[1]),
         "statistic": statistic,
-        "modules": [] if found is None else modules(steps, found, bounds_ns, lengths_ns),
+        "modules": [] if found is None else modules(steps, found, around(steps, bounds_ns), lengths_ns),
     }
 
 
@@ -290,10 +290,20 @@ def _of_phases(
     return change_range.Range(at, min(earlier + 1, first), last), (before, after)
 
 
-def modules(
-    steps: Steps, found: Ownership, bounds_ns: tuple[int, int], lengths_ns: tuple[float, float]
-) -> list[dict[str, Any]]:
-    """Return the modules whose time in a step changed most, from before the first bound to after the second one.
+def around(steps: Steps, bounds_ns: tuple[int, int]) -> pl.Series:
+    """Return for each step whether it is after a change; None for the steps during the change.
+
+    Args:
+        steps: the steps in use.
+        bounds_ns: begin and end of the change, ns.
+    """
+    begin = pl.col("start_ns")
+    later = pl.when(begin >= bounds_ns[1]).then(True).when(begin < bounds_ns[0]).then(False)
+    return steps.table.select(later=later).to_series()
+
+
+def modules(steps: Steps, found: Ownership, later: pl.Series, lengths_ns: tuple[float, float]) -> list[dict[str, Any]]:
+    """Return the modules whose times in the steps of two kinds differ most.
 
     The time of a module is (median of its shares of the recorded steps) * (length of a step). If the speed of the
     processor changed, too, times change in all modules. So a module counts only if its share moved with the length.
@@ -301,12 +311,10 @@ def modules(
     Args:
         steps: the steps in use.
         found: the owners of the time.
-        bounds_ns: two times in ns. Steps that begin before the first one are compared with those that do not begin
-            before the second one.
+        later: whether each step is of the second kind; None for a step of neither kind.
         lengths_ns: the length of a step of either kind, ns.
     """
-    begin, (length_ns, later_ns) = pl.col("start_ns"), lengths_ns
-    later = pl.when(begin >= bounds_ns[1]).then(True).when(begin < bounds_ns[0]).then(False)
+    length_ns, later_ns = lengths_ns
     starts = steps.table.with_row_index("step").select("step", "duration_ns", later=later).drop_nulls()
     both = found.by_step.join(starts, on="step")
     if both["later"].n_unique() < 2:

@@ -1,12 +1,11 @@
 """Find a period of consecutive steps that take longer than the steps before it and after it."""
 
 import statistics
-from dataclasses import replace
 from typing import Any, Final
 
 import polars as pl
 
-from ms_profiler.analysis.metrics import blocks, phases
+from ms_profiler.analysis.metrics import blocks, extra_phase
 from ms_profiler.analysis.metrics.steps import Steps, milliseconds
 
 #: a step of the period takes at least this many times as long as the other steps (medians)
@@ -20,8 +19,6 @@ OFTEN: Final = 0.8
 RARE: Final = 0.1
 #: another period of long steps has at most this part of the period's steps; otherwise the job is slow again and again
 AGAIN: Final = 0.25
-#: a phase is named if it makes up at least this part of the difference
-MOST: Final = 0.5
 
 
 def summary(steps: Steps, spans: pl.DataFrame) -> dict[str, Any] | None:
@@ -49,7 +46,7 @@ def summary(steps: Steps, spans: pl.DataFrame) -> dict[str, Any] | None:
         "ms": milliseconds(statistics.median(lengths[0])),
         "others_ms": milliseconds(statistics.median(lengths[1])),
         "share": round(sum(lengths[0]) / sum(lengths[0] + lengths[1]), 6),
-        "phase": _phase(steps, table, spans),
+        "phase": extra_phase.name(steps, table["inside"], spans),
     }
 
 
@@ -85,26 +82,3 @@ def period(table: pl.DataFrame) -> tuple[int, int] | None:
         return None
     took = table["duration_ns"].to_list()
     return (first, last) if sum(took[first : last + 1]) >= PART * sum(took) else None
-
-
-def _phase(steps: Steps, table: pl.DataFrame, spans: pl.DataFrame) -> str | None:
-    """Return the phase whose mean time in a step makes up most of the difference; None if no recorded phase does.
-
-    Args:
-        steps: the steps in use.
-        table: their table, with `inside`: whether the step is one of the period.
-        spans: the spans of the run.
-    """
-    content = table.filter("inside")["content"].mode().sort()[0]
-    rows = table.with_row_index("step").filter(content=content).select("step", "inside", "duration_ns")
-    if rows["inside"].all():
-        return None
-    every = replace(steps, table=steps.table.with_columns(recorded=pl.lit(True)))
-    times = phases.by_step(phases.pieces(spans, every)).rename({"duration_ns": "ns"}).join(rows, on="step")
-    counts = [rows.filter(side).height for side in (pl.col("inside"), ~pl.col("inside"))]
-    inside, outside = (pl.col("ns").filter(side).sum() for side in (pl.col("inside"), ~pl.col("inside")))
-    more = times.group_by("phase").agg(more=inside / counts[0] - outside / counts[1]).sort("more", "phase")
-    sides = (rows.filter(side)["duration_ns"].to_list() for side in (pl.col("inside"), ~pl.col("inside")))
-    slow, usual = map(statistics.fmean, sides)
-    phase, most = more.row(-1)
-    return str(phase) if phase != phases.OTHER and most >= MOST * (slow - usual) else None

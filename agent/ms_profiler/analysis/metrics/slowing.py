@@ -41,7 +41,8 @@ def slowing(steps: Steps, found: Ownership | None) -> dict[str, Any] | None:
         return None
     starts = same["start_ns"]
     third = same.height // 3
-    modules = [] if found is None else shifts.modules(steps, found, (starts[third], starts[-third]), (before, after))
+    late = shifts.around(steps, (starts[third], starts[-third]))
+    modules = [] if found is None else shifts.modules(steps, found, late, (before, after))
     return {"from_ms": milliseconds(before), "to_ms": milliseconds(after), "modules": modules}
 
 

@@ -13,13 +13,15 @@ MUCH: Final = 0.1
 
 
 def lines(summary: dict[str, Any]) -> list[str]:
-    """Return lines about changes of the step time: sudden ones, a gradual one, a slow period; nothing without any."""
+    """Return lines about changes of the step time: lasting ones, a slow period, and steps that are long regularly."""
     lines = [_sudden(found) for name in ("shift", "work_change") if (found := summary.get(name))]
     if slowing := summary.get("slowing"):
         change = _change(slowing["from_ms"], slowing["to_ms"])
         lines.append(f"Steps become longer little by little: {change}; {_whose(slowing)}")
     if period := summary.get("slow_period"):
         lines.append(_period(period))
+    if recurring := summary.get("recurring_steps"):
+        lines.append(_recurring(recurring))
     return lines
 
 
@@ -47,10 +49,28 @@ def _period(found: dict[str, Any]) -> str:
     took, others = milliseconds(found["ms"]), milliseconds(found["others_ms"])
     text = f"Steps {found['first']} to {found['last']} take {took}, the others {others} (medians): "
     text += f"{found['share'] * 100:.0f} % of the time of all steps"
-    if found["phase"] is None:
-        return text
-    where = "waiting for data" if found["phase"] == DATA else f"the phase {found['phase']}"
-    return f"{text}; most of the difference is in {where}"
+    return text + _where(found["phase"])
+
+
+def _recurring(found: dict[str, Any]) -> str:
+    """Return a line about steps that take longer at regular intervals."""
+    took, others = milliseconds(found["ms"]), milliseconds(found["others_ms"])
+    first, every, long = found["first"], found["every"], found["long"]
+    if long == 1:
+        what = f"One of {every} steps takes longer (steps {first}, {first + every}, {first + 2 * every}, ...)"
+    else:
+        series = ", ".join(f"{at} to {at + long - 1}" for at in (first, first + every))
+        what = f"{long} of {every} steps take longer, one after another (steps {series}, ...)"
+    text = f"{what}: {took}, the others {others} (medians); the difference is {found['share'] * 100:.0f} % of the time"
+    modules = f"; {_whose(found)}" if found["modules"] else ""
+    return f"{text} of all steps{modules or _where(found['phase'])}"
+
+
+def _where(phase: str | None) -> str:
+    """Return the end of a line about longer steps, which names the phase that makes them longer."""
+    if phase is None:
+        return ""
+    return f"; most of the difference is in {'waiting for data' if phase == DATA else f'the phase {phase}'}"
 
 
 def _change(before: float, after: float) -> str:

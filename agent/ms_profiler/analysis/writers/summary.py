@@ -21,6 +21,7 @@ from ms_profiler.analysis.metrics import (
     memory,
     operators,
     pipelines,
+    recurring_steps,
     slow_period,
     steps,
 )
@@ -92,6 +93,7 @@ def summary(measures: Measures) -> dict[str, Any]:
         "whole_run": whole_run.summary(measures),
         "steps": _steps(measures),
         "long_steps": long_steps.summary(measures.steps, measures.spans, recording.looks),
+        "recurring_steps": recurring_steps.summary(measures.steps, measures.ownership, measures.spans),
         "slow_period": slow_period.summary(measures.steps, measures.spans),
         **measures.changes,
         "phases": _phases(measures),

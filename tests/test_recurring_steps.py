@@ -1,0 +1,92 @@
+"""Steps that are longer at regular intervals are stated with their interval; other changes of the step time are not."""
+
+import random
+
+import polars as pl
+import pytest
+from ms_profiler.analysis.metrics import recurring_steps
+from ms_profiler.analysis.metrics.ownership import Ownership
+from ms_profiler.analysis.report import changes
+from test_shifts import MS, NO_SPANS, made
+from test_slow_period import COUNT, lengths, waiting
+
+#: what makes a step longer -> interval, length of a series, first longer step
+FOUND = {
+    "each second step": (lambda number: 2 if number % 2 else 1, (2, 1, 1)),
+    "each seventh step but the first one": (lambda number: 2 if number and number % 7 == 0 else 1, (7, 1, 7)),
+    "each seventh step, a little": (lambda number: 1.4 if number % 7 == 3 else 1, (7, 1, 3)),
+    "each fiftieth step": (lambda number: 20 if number % 50 == 49 else 1, (50, 1, 49)),
+    "each thousandth step": (lambda number: 400 if number % 1_000 == 10 else 1, (1_000, 1, 10)),
+    "three of four steps": (lambda number: 2 if number % 4 else 1, (4, 3, 1)),
+    "every other epoch": (lambda number: 2 if number // 250 % 2 else 1, (500, 250, 250)),
+    "every other epoch, the first one included": (lambda number: 1 if number // 250 % 2 else 2, (500, 250, 0)),
+    "a part of each epoch": (lambda number: 3 if number % 1_000 >= 900 else 1, (1_000, 100, 900)),
+}
+
+
+@pytest.mark.parametrize(("factor", "expected"), FOUND.values(), ids=list(FOUND))
+@pytest.mark.parametrize("seed", range(3))
+def test_the_interval_is_stated(factor, expected, seed):
+    steps = made(lengths(factor, seed), lambda number: number < 32 or number % 200 < 8)
+    found = recurring_steps.summary(steps, None, NO_SPANS)
+    every, long, first = expected
+    near = 0 if long < recurring_steps.SMOOTH else 2
+    assert (found["every"], found["long"], found["first"]) == (
+        every,
+        pytest.approx(long, abs=2 * near),
+        pytest.approx(first, abs=near),
+    )
+    assert found["ms"] / found["others_ms"] == pytest.approx(max(map(factor, range(2 * every))), rel=0.1)
+    (line,) = changes.lines({"recurring_steps": found})
+    assert f"of {every} steps" in line
+    assert line.endswith("of the time of all steps")
+
+
+NONE = {
+    "noise": lambda number: 1,
+    "a lasting change": lambda number: 3 if number >= 3_000 else 1,
+    "slow first steps": lambda number: 3 if number < 300 else 1,
+    "steps that become longer little by little": lambda number: 1 + 5 * number / COUNT,
+    "a slow period": lambda number: 4 if 2_000 <= number < 2_400 else 1,
+    "two slow periods": lambda number: 4 if 1_000 <= number < 1_200 or 3_000 <= number < 3_200 else 1,
+    "long steps by chance": lambda number: 3 if random.Random(number).random() < 0.2 else 1,
+    "a speed that changes by chance": lambda number: 2 if random.Random(number // 40).random() < 0.5 else 1,
+    "little time": lambda number: 2 if number % 50 == 0 else 1,
+}
+
+
+@pytest.mark.parametrize("factor", NONE.values(), ids=list(NONE))
+@pytest.mark.parametrize("seed", range(3))
+def test_no_interval_is_stated_for(factor, seed):
+    steps = made(lengths(factor, seed), lambda number: number < 32 or number % 200 < 8)
+    assert recurring_steps.summary(steps, None, NO_SPANS) is None
+
+
+def test_records_are_no_longer_steps():
+    steps = made(lengths(lambda number: 2 if number % 10 == 0 else 1), lambda number: number % 10 == 0)
+    assert recurring_steps.summary(steps, None, NO_SPANS) is None
+
+
+def test_the_line_names_the_phase_that_takes_longer():
+    steps = made(lengths(lambda number: 5 if number % 4 == 0 else 1))
+    found = recurring_steps.summary(steps, None, waiting(steps))
+    assert found["phase"] == "data"
+    (line,) = changes.lines({"recurring_steps": found})
+    assert line.startswith("One of 4 steps takes longer (steps 0, 4, 8, ...): ")
+    assert line.endswith("; most of the difference is in waiting for data")
+
+
+def test_the_line_names_the_module_that_takes_longer():
+    steps = made(lengths(lambda number: 2 if number % 7 == 3 else 1), lambda number: number % 200 < 8)
+    recorded = steps.table.filter("recorded")["number"].to_list()
+    sums = [
+        (step, owner, 1, 1, int(0.3 * MS * (1 + 10 / 3 * (owner == "net.3" and step % 7 == 3))))
+        for step in recorded
+        for owner in ("net.2", "net.3", None)
+    ]
+    names = ("step", "owner", "part", "bound", "self_ns")
+    table = pl.DataFrame(sums, schema=names, orient="row").cast({"step": pl.UInt32})
+    found = recurring_steps.summary(steps, Ownership("host", 1, 1, table, table, table, 1), NO_SPANS)
+    (module,) = found["modules"]
+    assert module["module"] == "net.3"
+    assert module["after_ms"] - module["before_ms"] == pytest.approx(1, abs=0.15)
