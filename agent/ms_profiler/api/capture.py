@@ -18,6 +18,7 @@ from ms_profiler.api.trace_handler import TraceHandler
 from ms_profiler.api.transitions import EFFECTS, WARNINGS
 from ms_profiler.errors import MsProfilerError, StateError
 from ms_profiler.job import collection
+from ms_profiler.job.recorder import shield
 from ms_profiler.job.recording import Recording
 from ms_profiler.store.format import StepSource
 
@@ -61,7 +62,8 @@ class Capture:
             warnings.warn("anonymize came too late: this process has recorded with names before", stacklevel=4)
         self.options = replace(self.options, anonymize=self._session.anonymous)
         self._recording: Recording | None = None
-        self._running = False  # whether records go into the current result
+        # Without the shield, an exception of a signal handler would leave the recording open until the job ends.
+        self._end = shield(self._close, self._session.guard("stopping the script's profiler"))
         self._metadata: dict[str, Any] = {}
         self._metadata_bytes = 0
         self.started = False
@@ -187,14 +189,16 @@ class Capture:
     def _begin(self) -> None:
         if self._recording is not None:
             number = self.step if self._schedule is not None else None
-            self._running = self._session.start(self._recording, number)
+            self._session.start(self._recording, number)
 
-    def _end(self) -> None:
-        recording, self._recording = self._recording, None
-        if recording is not None and self._running:
+    def _close(self) -> None:
+        """End the recording; may be called again after an exception interrupted a call."""
+        recording = self._recording
+        if recording is not None and recording.info.started_ns:
             self._session.stop(recording)
-            self.results.append(recording.result)
-        self._running = False
+            if recording.result not in self.results:
+                self.results.append(recording.result)
+        self._recording = None
 
     def _discard(self) -> None:
         """Remove the directory of a result that got no records."""
