@@ -244,3 +244,15 @@ def test_a_cell_of_a_notebook_shows_the_summary(job, tmp_path):
     (result,) = (tmp_path / "data").glob("*_ascend_ms")
     assert summary(result)["verdict"] in run.out
     assert "<td>forward</td>" in run.out and str(result) in run.out
+
+
+def test_an_analysis_that_the_script_requests_is_in_no_step_and_is_a_cost_of_profiling(job, tmp_path):
+    run = job(PROGRAMS / "own_profiler_between.py", str(tmp_path / "own"))
+    assert run.code == 0, run.err
+    took_ms = 1000 * float(run.out.split()[-1])
+    (own,), (whole,) = results(tmp_path / "own"), results(run.output)
+    assert numbers(own) == [0, 1, 2]
+    assert numbers(whole) == list(range(6))
+    found = summary(whole)
+    assert found["steps"]["slowest"][0]["ms"] < took_ms / 2
+    assert 0.9 * took_ms < found["cost"]["requested_ms"] <= found["cost"]["estimated_ms"]

@@ -150,9 +150,9 @@ def test_a_planted_circle_is_found(back, tmp_path, monkeypatch):
 
 
 def test_one_module_puts_the_session_together():
-    """All other modules take a `Host`. One place makes `Steps`, and none replaces it."""
+    """All other modules take a `Host`. One place makes `ScriptSteps`, and none replaces it."""
     trees = {path.stem: ast.parse(path.read_text()) for path in (PACKAGE / "job").rglob("*.py")}
-    made = {name: [] for name in ("Session", "Hooks", "Devices", "Steps")}
+    made = {name: [] for name in ("Session", "Hooks", "Devices", "ScriptSteps")}
     for stem, tree in trees.items():
         for node in ast.walk(tree):
             if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id in made:
@@ -161,7 +161,7 @@ def test_one_module_puts_the_session_together():
         "Session": ["collection", "collection"],
         "Hooks": ["session"],
         "Devices": ["session"],
-        "Steps": ["session"],
+        "ScriptSteps": ["session"],
     }
     knowing = {stem for stem, tree in trees.items() if "Session" in ast.dump(tree) or "job.session" in ast.dump(tree)}
     assert knowing == {"session", "collection"}

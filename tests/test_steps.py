@@ -359,20 +359,6 @@ def test_training_revokes_steps_of_an_evaluation(notebook, first):
     assert [number for number, *_ in of(notebook, StepSource.OPTIMIZER_CYCLE)] == list(range(10))
 
 
-def test_steps_before_a_step_of_the_script_stay(notebook):
-    steps = Steps(notebook)
-    for at in range(0, 100, 10):
-        steps.call_began(at)
-        steps.call_ended("net", at + 5)
-    steps.script_began(100)
-    steps.ended(StepSource.SCRIPT, 110)
-    steps.script_ended()
-    steps.began(120)
-    steps.optimizer_made()
-    steps.turn_ended(StepSource.OPTIMIZER_CYCLE, "sgd", 130)
-    assert [step[0] for step in notebook.steps] == list(range(12))
-
-
 @pytest.mark.parametrize(
     ("calls", "count"),
     [("dg", 1), ("dddddg", 1), ("dddddgdd", 1), ("dgdgdg", 3), ("dgd", 1), ("ddddgggg", 8), ("d", 1)],

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from ms_profiler import log
 from ms_profiler.errors import MsProfilerError, UsageError
-from ms_profiler.job import analyser
+from ms_profiler.job import analyser, collection
 
 
 def analyse(
@@ -62,14 +62,15 @@ def run(
             analyser.detach(words, nowhere.fileno())
         return
     shown = 2 if log.is_open() else subprocess.DEVNULL  # not if the script has put another file in place of stderr
-    done = subprocess.run(
-        analyser.command(*words),
-        env=analyser.environment(),
-        stdin=subprocess.DEVNULL,
-        stdout=shown,
-        stderr=shown,
-        check=False,
-    )
+    with collection.requested():
+        done = subprocess.run(
+            analyser.command(*words),
+            env=analyser.environment(),
+            stdin=subprocess.DEVNULL,
+            stdout=shown,
+            stderr=shown,
+            check=False,
+        )
     if done.returncode != 0:
         raise MsProfilerError(f"The analysis of {profiler_path} failed with exit code {done.returncode}.")
 

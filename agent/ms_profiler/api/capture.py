@@ -1,6 +1,7 @@
 """The work of a profiler object that a script makes: options, schedule, and the results, one after the other."""
 
 import atexit
+import contextlib
 import json
 import os
 import shutil
@@ -171,7 +172,9 @@ class Capture:
             warnings.warn(warning, stacklevel=5)
         effects = EFFECTS.get((before, after), ())
         for effect in effects:
-            getattr(self, f"_{effect}")()
+            # `_ready` may call code of the script
+            with contextlib.nullcontext() if effect == "ready" else collection.requested():
+                getattr(self, f"_{effect}")()
         if effects and after is not None:
             # Begin the step again, at this moment. If the step began before the recording, it would be incomplete.
             self._session.steps.script_began(self._session.recorder.now(), again=True)

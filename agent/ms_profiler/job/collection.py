@@ -3,9 +3,11 @@
 The import of a framework, or a call of the profiler by the script, makes the session.
 """
 
+import contextlib
 import importlib
 import os
 import threading
+from collections.abc import Iterator
 from typing import Any
 
 from ms_profiler import log, options
@@ -13,6 +15,8 @@ from ms_profiler.errors import StateError
 from ms_profiler.job import kinship, origin, process
 from ms_profiler.job.recording import Recording
 from ms_profiler.job.session import Session
+from ms_profiler.store.format import Category, Kind
+from ms_profiler.store.names import REQUESTED
 
 #: reentrant, because a signal handler may import a framework on the thread that holds the lock
 _lock = threading.RLock()
@@ -83,6 +87,25 @@ def for_script(anonymous: bool = False) -> Session:
         session = _current
     session.hooks.add_all(session.add_framework)
     return session
+
+
+@contextlib.contextmanager
+def requested() -> Iterator[None]:
+    """Note the time of a block, in which ms-profiler does what the script requested, as work of ms-profiler."""
+    session = _current
+    if session is None or not session.recordings:
+        yield
+        return
+    recorder = session.recorder
+    begun = recorder.now()
+    try:
+        yield
+    finally:
+        if session.recordings:
+            with session.guard("noting the work of the script's profiler"):
+                now = recorder.now()
+                recorder.record(Kind.SPAN, Category.PROFILER, 0, recorder.intern(REQUESTED), begun, now, 0)
+                session.steps.profiler_worked(now)
 
 
 def _is_main() -> bool:

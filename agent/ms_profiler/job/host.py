@@ -11,8 +11,8 @@ from ms_profiler.job.guard import Guard
 from ms_profiler.job.process import Identity
 from ms_profiler.job.recorder.contract import Recorder
 from ms_profiler.job.recording import Recording
+from ms_profiler.job.script_steps import ScriptSteps
 from ms_profiler.job.sources import Sources
-from ms_profiler.job.steps import Steps
 from ms_profiler.store.run_info import ProcessInfo
 
 
@@ -54,7 +54,7 @@ class Host(Protocol):
     """
 
     recorder: Recorder
-    steps: Steps
+    steps: ScriptSteps
     sources: Sources
     process: ProcessInfo
     forked: bool

@@ -24,8 +24,8 @@ from ms_profiler.job.hooks import Hooks
 from ms_profiler.job.recorder.contract import NO_MEMORY, RecorderStats
 from ms_profiler.job.recording import CHILD_SLOTS, Recording, new_process
 from ms_profiler.job.schedule import Schedule
+from ms_profiler.job.script_steps import ScriptSteps
 from ms_profiler.job.sources import NEVER, Sources
-from ms_profiler.job.steps import Steps
 from ms_profiler.store import layout, run_info
 from ms_profiler.store.format import StepSource
 
@@ -49,7 +49,7 @@ class Session:
         self.recordings: list[Recording] = []  # the open ones; the directory of the first receives the records
         self.home: Recording | None = None  # the recording whose directory receives the records, or received them last
         self.process = run_info.ProcessInfo()
-        self.steps = Steps(self.recorder, None, self._steps_decided, self._stepped)
+        self.steps = ScriptSteps(self.recorder, None, self._steps_decided, self._stepped)
         self.owner = True  # whether this process made the result directory; a child only adds a folder for itself
         self.forked = False
         self.sources = Sources(self.guard)

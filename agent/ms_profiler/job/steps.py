@@ -144,32 +144,6 @@ class Steps(StepsBase):
         else:
             self._listener.works(at_ns)
 
-    def script_began(self, at_ns: int, decides: bool = False, again: bool = False) -> None:
-        """Note that the script reports the begin of a step.
-
-        Args:
-            at_ns: time of the begin.
-            decides: whether the script will also report where steps end, so that other sources are ignored.
-            again: whether `at_ns` replaces the begin of the current step, because only the profiler worked since then.
-        """
-        if not self._listens(trains=True):
-            return
-        track = self._tracks[StepSource.SCRIPT]
-        if again or track.start is None:
-            track.start = at_ns
-        if decides and self.source != StepSource.SCRIPT:
-            self._decide(StepSource.SCRIPT)
-
-    def script_ended(self) -> None:
-        """Note that the script stops reporting steps, so that another source is chosen."""
-        if self.source == StepSource.SCRIPT:
-            self.source, self._guesses, self._chosen = None, False, Track()
-            self._settle()
-            self._turns = {source: Turns() for source in self._turns}
-            self._tracks.clear_pending()
-            self._forget()
-        self._tracks[StepSource.SCRIPT].start = None
-
     def batch_began(self, at_ns: int) -> None:
         """Note that the wait for a batch begins."""
         if self._exhausted and self._listens():
@@ -235,7 +209,10 @@ class Steps(StepsBase):
             self.ended(source, at_ns)  # the usual case: it needs none of the ten calls below, which take time
             return
         self.lone = 0
-        if not self._listens(trains=True) or self._loops or self._outranked(source):
+        if not self._listens(trains=True) or self._loops:
+            return
+        if self._outranked(source):
+            self._outvoted(source, which, at_ns)
             return
         self._worked = self._exhausted = False
         if optimizer is not None:
@@ -314,6 +291,9 @@ class Steps(StepsBase):
     def _outranked(self, source: StepSource) -> bool:
         return self.source is not None and self.source < source
 
+    def _outvoted(self, source: StepSource, which: Hashable, at_ns: int) -> None:
+        """Receive a report of an optimizer or a training cell while another source decides."""
+
     def _settle(self) -> None:
         """Set `_quick` to the chosen source, if every end that it reports certainly ends a step; else to 0."""
         source = self.source
@@ -368,6 +348,10 @@ class Steps(StepsBase):
             self.recorder.pause(not self.recording)
         if changed:  # `_decided` takes 5 ms: skip it if a late optimizer has led to the same source
             self._decided(source)
+        if source <= FRAMEWORK_LOOP and pending and pending[0][0] < last:
+            # The script reports the end of an iteration whose step the optimizer has just ended. The rest of the
+            # iteration belongs to the next step: as a step of its own, it would shift the numbers of all later steps.
+            pending, track.start = [], last
         for start, end in pending:
             self._write(max(start, last), end)
         if pending:

@@ -10,6 +10,8 @@ TENSORS_PEAK: Final = "memory of tensors, highest"
 #: Counter of the memory that the framework's allocator holds on a device. The first field of the name is the device,
 #: the second is "allocated", "highest" or "reserved".
 DEVICE_TENSORS: Final = "memory of tensors on {}, {}"
+#: span of work of ms-profiler that a call of the script requested, for example an analysis
+REQUESTED: Final = "profiler of the script"
 #: prefix of the name of a span of Python's garbage collection; the generation follows
 COLLECTION: Final = "garbage collection, generation"
 #: prefix of the name of a span of a method of the script's callback, which a loop of the framework calls; the class and

@@ -192,6 +192,8 @@ def cost(cost: dict[str, Any]) -> str:
         parts.append(f"{milliseconds(cost['start_ms'])} to start")
     if cost["drains"]:
         parts.append(f"{milliseconds(cost['drain_ms'])} to write kernels {cost['drains']} times")
+    if cost["requested_ms"]:
+        parts.append(f"{milliseconds(cost['requested_ms'])} of work that the script's own profiler requested")
     whole = f"about {milliseconds(cost['estimated_ms'])} in all{share}"
     beside = f"; the cost of {' and '.join(cost['beside'])} is not measured, and comes on top" if cost["beside"] else ""
     return f"{_paid(cost.get('paired'))}{', '.join(parts)}: {whole}{beside}"
