@@ -170,3 +170,14 @@ def test_where_every_step_compiles_all_are_steady(tmp_path):
     times = phases.by_step(cut)
     shares = phases.shares(times, phases.compiling(times))
     assert shares["steady_share"].to_list() == shares["share"].to_list()
+
+
+def test_steps_that_an_analysis_interrupts_are_known():
+    times = pl.DataFrame(
+        {
+            "step": [0, 0, 1, 1, 2],
+            "phase": ["forward", "profiling", "forward", "profiling", "profiling"],
+            "duration_ns": [95, 5, 80, 20, 7],
+        }
+    )
+    assert phases.interrupted(times) == [1, 2]

@@ -57,7 +57,13 @@ def test_every_step_is_counted(run, done):
 
 @needs_torch
 @pytest.mark.parametrize(
-    "way", ["around", "makes", "evaluates", "failed", "later hook", "inherited", "base class hooked"]
+    "way",
+    [
+        "around",
+        "inherited",
+        "base class hooked",
+        *(pytest.param(way, marks=pytest.mark.slow) for way in ("makes", "evaluates", "failed", "later hook")),
+    ],
 )
 def test_every_step_is_counted_where_steps_nest_while_only_their_ends_are_noted(launch, way):
     run = launch(PROGRAMS / "torch_counted.py", way, options={"overhead_budget": 0.002}, env={"MS_PROFILER_RAISE": "1"})

@@ -128,7 +128,7 @@ def diagnose(
     stream: Stream,
     operators: pl.DataFrame,
     calls: pl.DataFrame,
-    compiled: list[int],
+    disturbed: list[int],
 ) -> Diagnosis:
     """Diagnose a run.
 
@@ -140,14 +140,14 @@ def diagnose(
         stream: the stream of kernels.
         operators: the operators of `host_operators.calls` if operators compute during their calls; otherwise empty.
         calls: the exchanges with other ranks, from `communication.calls`.
-        compiled: steps (rows of `steps.table`) that compiled something.
+        disturbed: steps (rows of `steps.table`) that are not steady, see `steps.settled`.
     """
     own = operators.filter(pl.col("process") == steps.process)
     kernels = stream.table.filter(pl.col("process") == steps.process).with_columns(
         end_ns=pl.col("start_ns") + pl.col("duration_ns")
     )
     watched = stream.decides and not kernels.is_empty()
-    rows = _chosen(steps, compiled, own, stream if watched else None)
+    rows = _chosen(steps, disturbed, own, stream if watched else None)
     chosen = cut.filter(pl.col("step").is_in(rows))
     during = steps.table.with_row_index("step").filter(pl.col("step").is_in(rows))
     watched = watched and intervals.locate(kernels["start_ns"], during).is_not_null().any()
@@ -224,8 +224,8 @@ def diagnose(
                 cut.filter(pl.col("phase") == bounds.COMPILE).rename({"phase": "part"})
             ).iter_rows(named=True)
         },
-        growth=tensor_growth.found(recording, steps, compiled)
-        or process_growth.found(recording, steps, kernels, compiled),
+        growth=tensor_growth.found(recording, steps, disturbed)
+        or process_growth.found(recording, steps, kernels, disturbed),
         pauses=pauses.pauses(spans, recording.names, steps, rows),
         packets=packets.packets(calls),
         links=links.slow(links.bandwidths(calls)),
@@ -245,13 +245,13 @@ def _processors(recording: tables.Recording) -> tuple[int, int]:
     return numbers.get("processors", 0), numbers.get("threads", 0)
 
 
-def _chosen(steps: Steps, compiled: list[int], operators: pl.DataFrame, stream: Stream | None) -> list[int]:
+def _chosen(steps: Steps, disturbed: list[int], operators: pl.DataFrame, stream: Stream | None) -> list[int]:
     """Return the rows of the steps to examine: the steady steps with known work; all steady steps if there are none.
 
     A step in which a recorded device did nothing is not examined: its records are missing, or it is no training step.
     """
     known = steps.table.with_row_index("row").filter("recorded")
-    steady = known.filter(~pl.col("row").is_in(compiled))
+    steady = known.filter(~pl.col("row").is_in(disturbed))
     known = known if steady.is_empty() else steady
     seen = known
     if stream is not None and not stream.covered.is_empty():
@@ -266,7 +266,7 @@ def _chosen(steps: Steps, compiled: list[int], operators: pl.DataFrame, stream: 
         seen = known.filter(pl.col("row").is_in(with_some.implode()))
     if stream is not None and stream.detailed is not None:
         seen = seen.filter(pl.col("number").is_in(stream.detailed))
-    return settled(known if seen.is_empty() else seen, compiled, steps.source)
+    return settled(known if seen.is_empty() else seen, disturbed, steps.source)
 
 
 def _collections(recording: tables.Recording, spans: pl.DataFrame, steps: Steps) -> pl.DataFrame:

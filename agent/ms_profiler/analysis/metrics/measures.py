@@ -67,6 +67,7 @@ class Measures:
         pieces: the recorded steps cut into phases, from `phases.pieces`.
         shares: the time of each phase, from `phases.shares`.
         compiled: steps (rows of `steps.table`) that compiled something.
+        disturbed: steps that are not steady, see `steps.settled`.
         compile_ns: the time that compiling took.
         stream: the kernels, and when the recorded steps computed or communicated, from `streams.kernel_stream`.
         sums: the times of operators and modules by name, over all spans, from `operators.sum_up`.
@@ -91,6 +92,7 @@ class Measures:
     pieces: pl.DataFrame
     shares: pl.DataFrame
     compiled: list[int]
+    disturbed: list[int]
     compile_ns: int
     stream: kernel_stream.Stream
     sums: pl.DataFrame
@@ -124,7 +126,7 @@ class Measures:
     @property
     def computes_by_operators(self) -> bool:
         """Return whether the computing time of steps comes from operators on a processor, not phases or kernels."""
-        return self.recording.device is None and _by_operators(self.host_operators, self.recording)
+        return self.recording.device is None and not self.host_operators.is_empty() and self.recording.sums is None
 
     @property
     def forms(self) -> frozenset[str]:
@@ -171,7 +173,7 @@ class Measures:
             self.stream,
             self.host_operators,
             self.calls,
-            self.compiled,
+            self.disturbed,
         )
 
     @cached_property
@@ -305,14 +307,9 @@ class Measures:
 
     @property
     def steady(self) -> pl.DataFrame:
-        """Return the recorded steady steps: all except the first one and those that compiled (`steps.settled`)."""
+        """Return the recorded steady steps: all except the first one and the disturbed ones (`steps.settled`)."""
         known = self.steps.table.with_row_index("row").filter("recorded")
-        return known.filter(pl.col("row").is_in(steps.settled(known, self.compiled, self.steps.source)))
-
-
-def _by_operators(own: pl.DataFrame, recording: tables.Recording) -> bool:
-    """Return whether the computing time comes from operators. This is so only if all operators are in memory."""
-    return not own.is_empty() and recording.sums is None
+        return known.filter(pl.col("row").is_in(steps.settled(known, self.disturbed, self.steps.source)))
 
 
 def measure(recording: tables.Recording, chosen: list[int] | None = None) -> Measures:
@@ -334,11 +331,10 @@ def measure(recording: tables.Recording, chosen: list[int] | None = None) -> Mea
             raise UsageError(f"{recording.directory} has none of the steps {chosen[0]} to {chosen[-1]}.")
         spans = spans.filter(steps.touches(used))
     pieces = phases.pieces(exchanging := host_operators.with_exchanges(recording, spans), used)
-    times = phases.by_step(pieces)
-    compiled = phases.compiling(times)
-    rows = steps.settled(used.table.with_row_index("row").filter("recorded"), compiled, used.source)
-    left_out = sorted(set(times["step"].to_list()).difference(rows))
-    shares = phases.shares(times, left_out)
+    compiled = phases.compiling(times := phases.by_step(pieces))
+    disturbed = compiled + phases.interrupted(times)
+    rows = steps.settled(used.table.with_row_index("row").filter("recorded"), disturbed, used.source)
+    shares = phases.shares(times, sorted(set(times["step"].to_list()).difference(rows)))
     compiling = spans.filter(pl.col("process") == used.process, pl.col("category") == Category.COMPILE)
     compile_ns = intervals.total_ns(intervals.union(compiling))
     sums = operators.sum_up(spans)
@@ -355,7 +351,7 @@ def measure(recording: tables.Recording, chosen: list[int] | None = None) -> Mea
         )
     else:
         compute = overlap.computing(pieces)
-        if _by_operators(own, recording):
+        if not own.is_empty() and recording.sums is None:  # the time comes from operators if all of them are in memory
             compute = host_operators.computing(recording, own, spans, pieces, used)
         communicate = overlap.communicating(exchanging, pieces, used)
         stream = kernel_stream.collect(recording, used, compute, communicate, chosen is not None)
@@ -373,6 +369,7 @@ def measure(recording: tables.Recording, chosen: list[int] | None = None) -> Mea
         pieces=pieces,
         shares=shares,
         compiled=compiled,
+        disturbed=disturbed,
         compile_ns=compile_ns,
         stream=stream,
         sums=sums,

@@ -13,6 +13,9 @@ from ms_profiler.store.format import Category
 
 OTHER: Final = "other"
 FORWARD: Final = "forward"
+PROFILING: Final = "profiling"
+#: a step is interrupted if ms-profiler worked in it for at least this part of its time
+INTERRUPTED: Final = 0.1
 
 #: category -> phase, in the order in which phases are shown
 NAMES: Final = {
@@ -25,6 +28,7 @@ NAMES: Final = {
     Category.COMMUNICATION: "communication",
     Category.CHECKPOINT: "checkpoint",
     Category.SYNC: "sync",
+    Category.PROFILER: PROFILING,
 }
 #: if a graph runs inside one of these phases, its time belongs to this phase
 GRAPH_OWNERS: Final = (Category.FORWARD, Category.BACKWARD, Category.OPTIMIZER)
@@ -116,6 +120,16 @@ def compiling(times: pl.DataFrame) -> list[int]:
         times: the times of `by_step`.
     """
     return times.filter(pl.col("phase") == NAMES[Category.COMPILE])["step"].to_list()
+
+
+def interrupted(times: pl.DataFrame) -> list[int]:
+    """Return the steps (rows of `Steps.table`) in which ms-profiler did what the script requested, an analysis say.
+
+    Args:
+        times: the times of `by_step`.
+    """
+    part = pl.col("duration_ns") / pl.col("duration_ns").sum().over("step")
+    return times.filter((part >= INTERRUPTED) & (pl.col("phase") == PROFILING))["step"].to_list()
 
 
 def shares(times: pl.DataFrame, left_out: list[int]) -> pl.DataFrame:

@@ -11,7 +11,7 @@ from ms_profiler.store.format import TRAINING, Category, StepSource
 
 #: largest number of slowest steps that are listed
 SLOWEST = 5
-#: the first step that compiled nothing does not count as steady, if there are more than this many steps of this kind
+#: the first step that is not disturbed does not count as steady, if there are more than this many steps of this kind
 WARMED = 2
 
 
@@ -111,20 +111,19 @@ def restrict(steps: Steps, numbers: list[int]) -> Steps:
     return Steps(steps.process, steps.thread, steps.source, steps.table.filter(pl.col("number").is_in(numbers)))
 
 
-def settled(known: pl.DataFrame, compiled: list[int], source: StepSource) -> list[int]:
-    """Return the rows of the steady steps: all steps without compilations, except for the first of them.
+def settled(known: pl.DataFrame, disturbed: list[int], source: StepSource) -> list[int]:
+    """Return the rows of the steady steps: all steps that are not disturbed, except for the first of them.
 
     The first step fills caches, queues and pools. It counts as steady only if there are at most `WARMED` steps. If
-    every step compiled something, all steps are treated as steps without compilations. A step that is a call of a
-    network ends with this call. So the second step has the rest of the first iteration, for example its backward pass,
-    and is left out, too.
+    every step is disturbed, all steps are treated as if none was. A step that is a call of a network ends with this
+    call. So the second step has the rest of the first iteration, for example its backward pass, and is left out, too.
 
     Args:
         known: the steps, with `row`.
-        compiled: the rows of steps that compiled something.
+        disturbed: the rows of steps that compiled something, or in which ms-profiler did what the script requested.
         source: what reported the ends of the steps.
     """
-    without = set(compiled)
+    without = set(disturbed)
     steady = [row for row in known["row"].to_list() if row not in without]
     rows: list[int] = steady or known["row"].to_list()
     first = 2 if source == StepSource.NETWORK_CALL else 1

@@ -151,7 +151,7 @@ def _whole_run(processes: list[dict[str, Any]] | None, seconds: float) -> Iterat
 def _told(part: dict[str, Any]) -> list[tuple[str, float]]:
     """Return the phases that are listed for a part of the run, with their times in ms, the longest first."""
     ordered = sorted(part["contains_ms"].items(), key=lambda item: -item[1])
-    named = [item for item in ordered if item[0] not in _UNTOLD][:_CONTAINED]
+    named = [item for item in ordered if item[0] not in (*_UNTOLD, part["part"])][:_CONTAINED]
     if part["part"] != "steps":
         return named
     return [item for place, item in enumerate(ordered) if item in named or place < _CONTAINED]

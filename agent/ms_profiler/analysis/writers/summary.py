@@ -20,6 +20,7 @@ from ms_profiler.analysis.metrics import (
     long_steps,
     memory,
     operators,
+    phases,
     pipelines,
     recurring_steps,
     slow_period,
@@ -179,7 +180,8 @@ def _steps(measures: Measures) -> dict[str, Any]:
         "steady": {
             **steps.statistics(steady),
             "left_out": left_out,
-            "why": "they compiled, or came first" if left_out else "",
+            "interrupted": len(phases.interrupted(phases.by_step(measures.pieces))),
+            "why": "they compiled, came first, or the script's own profiler interrupted them" if left_out else "",
         },
     }
 
