@@ -123,7 +123,7 @@ def compiling(times: pl.DataFrame) -> list[int]:
 
 
 def interrupted(times: pl.DataFrame) -> list[int]:
-    """Return the steps (rows of `Steps.table`) in which ms-profiler did what the script requested, an analysis say.
+    """Return the steps (rows of `Steps.table`) that work of ms-profiler interrupts, for example an analysis.
 
     Args:
         times: the times of `by_step`.

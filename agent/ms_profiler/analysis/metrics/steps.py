@@ -120,7 +120,7 @@ def settled(known: pl.DataFrame, disturbed: list[int], source: StepSource) -> li
 
     Args:
         known: the steps, with `row`.
-        disturbed: the rows of steps that compiled something, or in which ms-profiler did what the script requested.
+        disturbed: the rows of steps that compiled something, or that ms-profiler interrupted (`phases.interrupted`).
         source: what reported the ends of the steps.
     """
     without = set(disturbed)

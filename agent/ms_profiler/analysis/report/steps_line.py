@@ -35,7 +35,7 @@ def line(summary: dict[str, Any]) -> str:
     if steady["left_out"] and not summary.get("sampling"):
         took = milliseconds(compiled["total_ms"])
         reason = f"compiled or came first, compiling took {took}" if compiled["steps"] else "came first"
-        analysed = ", or that the script's own profiler interrupted" if steady["interrupted"] else ""
+        analysed = ", or that ms-profiler interrupted" if steady["interrupted"] else ""
         text += f" (without {steady['left_out']} that {reason}{analysed})"
     worst = ", ".join(f"{item['number']} ({milliseconds(item['ms'])})" for item in steps["slowest"][:3])
     return f"{text}; slowest: {worst}"

@@ -181,7 +181,7 @@ def _steps(measures: Measures) -> dict[str, Any]:
             **steps.statistics(steady),
             "left_out": left_out,
             "interrupted": len(phases.interrupted(phases.by_step(measures.pieces))),
-            "why": "they compiled, came first, or the script's own profiler interrupted them" if left_out else "",
+            "why": "they compiled, came first, or ms-profiler interrupted them" if left_out else "",
         },
     }
 
