@@ -133,10 +133,11 @@ def test_text_refuses(value):
 
 def test_a_list_of_names_keeps_the_order_and_drops_repeats():
     assert kinds.Choices("a", "b").resolve(["B", "a", "b"]) == ("b", "a")
+    assert kinds.Choices("a", "b").resolve("B") == ("b",)
     assert kinds.Texts().resolve(["y", "x", "y"]) == ("y", "x")
 
 
-@pytest.mark.parametrize("value", [[], "a", ["a", "c"], [["a"]], [1], None, {"a": 1}])
+@pytest.mark.parametrize("value", [[], "c", ["a", "c"], [["a"]], [1], None, {"a": 1}])
 def test_a_list_of_names_refuses(value):
     with pytest.raises(ValueError):
         kinds.Choices("a", "b").resolve(value)

@@ -217,7 +217,7 @@ def tried(monkeypatch):
 
 
 def test_on_an_npu_mindspore_gets_the_options_as_we_parsed_them(hidden, attached, tried):
-    value = '{"start": "true", "memory": true, "profiler_level": 1, "export_type": ["kineto"], "activities": "CPU"}'
+    value = '{"start": "true", "memory": true, "profiler_level": 1, "export_type": ["kineto"], "activities": "TPU"}'
     assert tried("there is none") == []
     seen, why = hidden(value, devices=attached)
     assert why == "an NPU is here, and aclprof, which would record it, is not usable: there is none"

@@ -16,10 +16,17 @@ SHOWN = 60
 def shown(value: Any, quote: bool = True) -> str:
     """Return the text of a value as one short line of printable ASCII, for messages."""
     try:
-        text = json.dumps(value) if quote else value.encode("ascii", "backslashreplace").decode("ascii")
+        text = json.dumps(value, default=_type) if quote else value.encode("ascii", "backslashreplace").decode("ascii")
     except RecursionError:
         text = f"a deeply nested {type(value).__name__}"
+    except (TypeError, ValueError):  # of a script: a dictionary with odd keys, or a list that contains itself
+        text = _type(value)
     return text if len(text) <= SHOWN else text[: SHOWN - 3] + "..."
+
+
+def _type(value: object) -> str:
+    """Describe an object of a script by its type, because its conversion to a text would run code of the script."""
+    return f"<{type(value).__module__}.{type(value).__qualname__}>"
 
 
 class Kind(Protocol):
@@ -190,17 +197,19 @@ class Choice:
 
 
 class Choices:
-    """A list of names. One unknown name makes the whole list invalid, as in MindSpore's profiler."""
+    """A list of names, or one name. One unknown name makes the whole list invalid, as in MindSpore's profiler."""
 
     type = "list"
 
     def __init__(self, *names: str, empty: bool = False) -> None:
         self._one = Choice(*names)
         self._empty = empty
-        self.allowed = "a list of " + ", ".join(names)
+        self.allowed = "one or a list of " + ", ".join(names)
 
     def resolve(self, value: Any) -> tuple[str, ...]:
         """Return the names in the order given, each name once."""
+        if isinstance(value, str):
+            value = [value]
         if not isinstance(value, list) or (not value and not self._empty) or len(value) > LONGEST:
             raise ValueError
         return tuple(dict.fromkeys(self._one.resolve(item) for item in value))

@@ -271,9 +271,8 @@ def parse(text: str | None) -> Parsed:
         return Parsed(None, [f"MS_PROFILER_OPTIONS is not JSON ({shown(str(reason), quote=False)}): profiling is off"])
     if not isinstance(content, dict):
         example = '{"start": true}'
-        return Parsed(
-            None, [f"MS_PROFILER_OPTIONS is {shown(content)}, not an object like {example}: profiling is off"]
-        )
+        why = f"MS_PROFILER_OPTIONS is {shown(content)}, not an object like {example}: profiling is off"
+        return Parsed(None, [why])
     options, messages = _resolve_all(content)
     if options.start:
         options = _consistent(options, "aicore_metrics" in content, messages)
@@ -297,9 +296,10 @@ def resolve(content: dict[str, Any]) -> tuple[Options, list[str]]:
 
 def _is_default(key: str, value: Any) -> bool:
     option = OPTIONS.get(key) or _ALIASES.get(key)
-    if option is None:
+    try:
+        return option is not None and bool(option.default == (tuple(value) if isinstance(value, list) else value))
+    except (TypeError, ValueError):  # of an array of NumPy
         return False
-    return bool((list(option.default) if isinstance(option.default, tuple) else option.default) == value)
 
 
 def _resolve_all(content: dict[str, Any]) -> tuple[Options, list[str]]:
