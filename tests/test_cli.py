@@ -191,7 +191,7 @@ def test_a_result_of_another_tool(tmp_path, form):
     assert "only communication" in shown and "step_trace_time.csv" in shown
     assert not summary_command._outdated(str(path))
     done = run("analyse", path, "--step-list", "7")
-    assert done.returncode == 2 and "none of the steps 7 to 7" in done.stderr
+    assert done.returncode == 2 and "has no step 7. It has step 1." in done.stderr
     done = run("analyse", path, "--output", tmp_path / "out", "--pretty")
     assert done.stdout.endswith(f" {tmp_path / 'out' / path.name}\n")
 
