@@ -45,7 +45,7 @@ def test_arguments_become_those_of_the_command(command, monkeypatch, arguments, 
     monkeypatch.setenv("MS_PROFILER_OPTIONS", '{"start": true}')
     ms_profiler.analyse("/data", **arguments)
     ((found, env),) = command
-    assert found == ["/data", *words]
+    assert found == ["--in-script", "/data", *words]
     assert "MS_PROFILER_OPTIONS" not in env
     assert env["PATH"] == os.environ["PATH"]
 

@@ -5,6 +5,7 @@ MsProfilerError
 |-- UsageError        a command was called with unusable arguments
 |-- StateError        a profiler was called in the wrong state
 |-- StoreError        a directory holds no readable result
+|-- AnalysisError     an analysis failed, and has printed why
 |-- NotComparableError  two runs have no common quantity to compare
 `-- DependencyError   a package that this command needs is not installed
 """
@@ -54,6 +55,10 @@ class StoreError(MsProfilerError):
     """A directory holds no readable result."""
 
     remedy = "Name a directory that ends with _ascend_ms, or one that holds such directories."
+
+
+class AnalysisError(MsProfilerError):
+    """An analysis that a script called has failed, and has printed why."""
 
 
 class NotComparableError(MsProfilerError):

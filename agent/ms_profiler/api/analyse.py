@@ -2,11 +2,12 @@
 
 import os
 import subprocess
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
-from ms_profiler import log
-from ms_profiler.errors import MsProfilerError, UsageError
-from ms_profiler.job import analyser, collection
+from ms_profiler import log, options
+from ms_profiler.api.arguments import truth
+from ms_profiler.errors import AnalysisError, MsProfilerError, UsageError
+from ms_profiler.job import analyser, collection, origin
 
 
 def analyse(
@@ -39,23 +40,33 @@ def run(
     step_list: Sequence[int] | None = None,
     data_simplification: bool = True,
     wait: bool = True,
+    quiet: bool = False,
 ) -> None:
-    """Analyse results as `analyse` does; if `wait` is false, in a process that goes on when this process ends.
+    """Analyse results as `analyse` does.
+
+    Args:
+        profiler_path: as for `analyse`, and so are the following parameters.
+        max_process_number: see there.
+        pretty: see there.
+        step_list: see there.
+        data_simplification: see there.
+        wait: whether to wait for the analysis. If not, it goes on when this process ends.
+        quiet: whether to leave out the line about each result.
 
     Raises:
         UsageError: a parameter has a wrong value.
         MsProfilerError: the analysis failed; its messages are on stderr.
     """
-    words = ["analyse", os.fspath(profiler_path)]
+    words = ["analyse", "--in-script", _path(profiler_path)]
+    check_processes(max_process_number)
     if max_process_number is not None:
-        if isinstance(max_process_number, bool) or not isinstance(max_process_number, int) or max_process_number < 1:
-            raise UsageError(f"max_process_number is {max_process_number!r}.", "It must be 1 or more.")
         words += ["--max-process-number", str(max_process_number)]
     if step_list is not None:
         words += ["--step-list", ",".join(map(str, _consecutive(step_list)))]
-    if pretty:
+    if truth("pretty", pretty, False):
         words.append("--pretty")
-    words += ["--data-simplification", "true" if data_simplification else "false"]
+    simplified = truth("data_simplification", data_simplification, True)
+    words += ["--data-simplification", "true" if simplified else "false"]
     # stdout belongs to the script, so the analysis must not print to it
     if not wait:
         with open(os.devnull, "wb") as nowhere:
@@ -67,15 +78,42 @@ def run(
             analyser.command(*words),
             env=analyser.environment(),
             stdin=subprocess.DEVNULL,
-            stdout=shown,
+            stdout=subprocess.DEVNULL if quiet or _is_quiet() else shown,
             stderr=shown,
             check=False,
         )
     if done.returncode != 0:
-        raise MsProfilerError(f"The analysis of {profiler_path} failed with exit code {done.returncode}.")
+        failed = f"The analysis of {words[2]} failed with exit code {done.returncode}."
+        if shown != 2:
+            raise MsProfilerError(failed, f"Run `ms-profiler analyse {words[2]}` to see why.")
+        raise (AnalysisError if done.returncode == AnalysisError.exit_code else MsProfilerError)(failed)
 
 
-def _consecutive(steps: Sequence[int]) -> list[int]:
+def check_processes(number: object) -> None:
+    """Check the argument `max_process_number`.
+
+    Raises:
+        UsageError: the argument is neither None nor a whole number of 1 or more.
+    """
+    if number is not None and (isinstance(number, bool) or not isinstance(number, int) or number < 1):
+        raise UsageError(f"max_process_number is {number!r}.", "It must be 1 or more.")
+
+
+def _path(path: object) -> str:
+    if isinstance(path, (str, bytes, os.PathLike)) and (text := os.fsdecode(path)) and "\0" not in text:
+        return text
+    raise UsageError(f"profiler_path is {path!r}.", "Pass the path of a result, or of a directory that holds results.")
+
+
+def _is_quiet() -> bool:
+    """Return whether MS_PROFILER_OPTIONS asks for no lines at the end of a recording."""
+    chosen = options.parse(os.environ.get(origin.VARIABLE)).options
+    return chosen is not None and chosen.quiet
+
+
+def _consecutive(steps: object) -> list[int]:
+    if not isinstance(steps, Iterable):
+        raise UsageError(f"step_list is {steps!r}.", "It must be a list of numbers of steps.")
     chosen = list(steps)
     if not chosen or any(isinstance(step, bool) or not isinstance(step, int) or step < 0 for step in chosen):
         raise UsageError(f"step_list is {chosen!r}.", "It must hold numbers of steps.")

@@ -5,22 +5,24 @@ import contextlib
 import json
 import os
 import shutil
-import warnings
 import weakref
 from collections.abc import Callable
+from contextlib import nullcontext
 from dataclasses import replace
 from enum import Enum
 from typing import Any
 
-from ms_profiler import log, options
+from ms_profiler import options
 from ms_profiler.api import analyse as analysis
+from ms_profiler.api.forgiving import Forgiven, warn
 from ms_profiler.api.schedule import ProfilerAction
 from ms_profiler.api.trace_handler import TraceHandler
-from ms_profiler.api.transitions import EFFECTS, WARNINGS
-from ms_profiler.errors import MsProfilerError, StateError
+from ms_profiler.api.transitions import EFFECTS, NO_STEP, WARNINGS
+from ms_profiler.errors import StateError, UsageError
 from ms_profiler.job import collection
 from ms_profiler.job.recorder import shield
 from ms_profiler.job.recording import Recording
+from ms_profiler.option_types import shown
 from ms_profiler.store.format import StepSource
 
 #: Largest number of bytes of metadata in a result, as in MindSpore's public profiler documents.
@@ -31,7 +33,7 @@ class Capture:
     """Makes the results of one profiler object of a script.
 
     Args:
-        values: the options by name; a value may be a member of an enumeration.
+        values: the options by name; a value may be a member of an enumeration. None counts as not set.
         schedule: a function that maps the number of a step to an action. None records everything from start to stop.
         on_trace_ready: called with `owner` after each cycle of the schedule. None analyses the result instead.
         owner: the profiler object that the script holds.
@@ -55,12 +57,16 @@ class Capture:
         if isinstance(on_trace_ready, TraceHandler):
             values["output_path"] = on_trace_ready.dir_name or "./data"
             self._worker = on_trace_ready.worker_name
+        # not an option of the recording, which begins whenever the script says so
+        starting, wrong = options.resolve({"start_profile": values.pop("start_profile", True)})
+        #: whether the profiler starts by itself
+        self.starts = starting.start_profile
         self.options, self._messages = options.resolve(values)
-        for message in self._messages:
-            warnings.warn(message, stacklevel=4)
+        for message in wrong + self._messages:
+            self._warn(message)
         self._session = collection.for_script(self.options.anonymize)
         if self.options.anonymize and not self._session.anonymous:
-            warnings.warn("anonymize came too late: this process has recorded with names before", stacklevel=4)
+            self._warn("anonymize came too late: this process has recorded with names before")
         self.options = replace(self.options, anonymize=self._session.anonymous)
         self._recording: Recording | None = None
         # Without the shield, an exception of a signal handler would leave the recording open until the job ends.
@@ -97,8 +103,10 @@ class Capture:
             self.refuse("The profiler has not been started.", "Call start() first.")
             return
         self.started, self.stopped = False, True
-        self._change(self.action, None)
-        self._session.steps.script_ended()
+        try:
+            self._change(self.action, None)
+        finally:
+            self._session.steps.script_ended()
 
     def next_step(self) -> None:
         """Note that the script has finished a step, and do what the schedule says for the next one."""
@@ -118,26 +126,26 @@ class Capture:
         """
         if not self._forgives:
             raise StateError(message, remedy)
-        warnings.warn(f"{message} {remedy}", stacklevel=4)
+        self._warn(f"{message} {remedy}")
 
     def add_metadata(self, key: str, value: str, is_json: bool) -> None:
         """Add a text, or a JSON value given as text, to the metadata of every result from now on."""
         if not isinstance(key, str) or not isinstance(value, str):
-            warnings.warn(f"metadata {key!r} is left out: key and value must be text", stacklevel=4)
+            self._warn(f"metadata {shown(key)} is left out: key and value must be text")
             return
         content: Any = value
         if is_json:
             try:
                 content = json.loads(value)
             except ValueError:
-                warnings.warn(f"metadata {key!r} is left out: its value is not JSON", stacklevel=4)
+                self._warn(f"metadata {key!r} is left out: its value is not JSON")
                 return
         size = len(key) + len(value)
         if self._metadata_bytes + size >= METADATA_MOST:
-            warnings.warn(f"metadata {key!r} is left out: a result can hold less than 100 MB of it", stacklevel=4)
+            self._warn(f"metadata {key!r} is left out: a result can hold less than 100 MB of it")
             return
         if key in self._metadata:
-            warnings.warn(f"metadata {key!r} was there already and is replaced", stacklevel=4)
+            self._warn(f"metadata {key!r} was there already and is replaced")
         self._metadata_bytes += size
         self._metadata[key] = content
         if self._recording is not None:
@@ -157,19 +165,16 @@ class Capture:
         if not self.results:
             self.refuse("There is nothing to analyse yet.", "Call stop() before analyse().")
             return
-        try:
-            analysis.run(self.results[-1], wait=not async_mode, **how)
-        except MsProfilerError as error:
-            if not self._forgives:
-                raise
-            log.line(str(error))
+        quiet = self.options.quiet or self._session.identity.rank != 0  # as at the end of a job
+        analysis.run(self.results[-1], wait=not async_mode, quiet=quiet, **how)
 
     # -- the methods that `transitions.EFFECTS` names
 
     def _change(self, before: ProfilerAction, after: ProfilerAction | None) -> None:
-        warning = WARNINGS.get((before, after)) if self._schedule is not None else None
-        if warning:
-            warnings.warn(warning, stacklevel=5)
+        if self._schedule is not None:
+            warning = NO_STEP if after is None and self.step == 0 else WARNINGS.get((before, after))
+            if warning:
+                self._warn(warning)
         effects = EFFECTS.get((before, after), ())
         for effect in effects:
             # `_ready` may call code of the script
@@ -213,17 +218,30 @@ class Capture:
         if not self.results:
             return
         owner = self._owner()
-        if self._on_trace_ready is None:
-            self.analyse(async_mode=self.options.analyse == "async")
-        elif owner is not None:
-            self._on_trace_ready(owner)
+        # The recording of the next cycle must begin even if this fails.
+        with Forgiven("on_trace_ready") if self._forgives else nullcontext():
+            if self._on_trace_ready is None:
+                self.analyse(async_mode=self.options.analyse == "async")
+            elif owner is not None:
+                self._on_trace_ready(owner)
 
     def _action_of(self, step: int) -> ProfilerAction:
         if self._schedule is None:
             return ProfilerAction.RECORD
         action = self._schedule(step)
-        # The schedule may return a member of MindSpore's own enumeration. Its members have the same values as ours.
-        return ProfilerAction(action.value if isinstance(action, Enum) else action)
+        try:
+            # The schedule may return a member of MindSpore's own enumeration. Its members have the same values as ours.
+            return ProfilerAction(action.value if isinstance(action, Enum) else action)
+        except ValueError:
+            message = f"The schedule returned {shown(action)}."  # no number: Python shows a repeated warning once
+            remedy = "Let it return a member of ProfilerAction."
+            if not self._forgives:
+                raise UsageError(message, remedy) from None
+            self._warn(f"{message} {remedy} Such steps are not recorded.")
+            return ProfilerAction.NONE
+
+    def _warn(self, message: str) -> None:
+        warn(message, self._forgives)
 
 
 def _plain(value: Any) -> Any:

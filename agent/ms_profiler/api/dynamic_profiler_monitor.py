@@ -3,14 +3,15 @@
 import atexit
 import os
 import sys
-import warnings
 from typing import Any
 
 from ms_profiler import log
+from ms_profiler.api.forgiving import warn
 from ms_profiler.errors import UsageError
 from ms_profiler.job import collection
 from ms_profiler.job.control.dynamic import Dynamic
 from ms_profiler.job.control.dynamic_file import NAME, DynamicFile
+from ms_profiler.option_types import shown
 from ms_profiler.store.format import StepSource
 
 #: class of a monitor -> a subclass of it that also inherits from MindSpore's `Callback`
@@ -32,8 +33,10 @@ class DynamicProfilerMonitor:
         kwargs: accepted for compatibility, without effect.
 
     Raises:
-        UsageError: the argument `cfg_path` is missing.
+        UsageError: the argument `cfg_path` is missing, or is no path.
     """
+
+    _forgives = False
 
     def __new__(
         cls,
@@ -58,11 +61,14 @@ class DynamicProfilerMonitor:
         poll_interval: int = 2,
         **kwargs: Any,
     ) -> None:
-        if cfg_path is None:
-            raise UsageError("cfg_path is None.", f"Pass the directory that holds {NAME}, or is to hold it.")
+        if not isinstance(cfg_path, (str, os.PathLike)):
+            raise UsageError(f"cfg_path is {cfg_path!r}.", f"Pass the directory that holds {NAME}, or is to hold it.")
         if isinstance(poll_interval, bool) or not isinstance(poll_interval, int) or poll_interval < 1:
-            warnings.warn(f"poll_interval is {poll_interval!r}, but must be 1 or more; using 2", stacklevel=2)
+            warn(f"poll_interval is {shown(poll_interval)}, but must be 1 or more; using 2", self._forgives)
             poll_interval = 2
+        if not isinstance(output_path, (str, os.PathLike, type(None))):
+            warn(f"output_path is {shown(output_path)}, but must be a path; using the default", self._forgives)
+            output_path = ""
         self._session = collection.for_script()
         file = DynamicFile(os.path.abspath(os.path.join(cfg_path, NAME)), {}, poll_interval)
         if self._session.identity.rank == 0:

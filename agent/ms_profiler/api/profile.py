@@ -7,9 +7,12 @@ import sys
 from collections.abc import Callable
 from typing import Any
 
+from ms_profiler.api.arguments import function
 from ms_profiler.api.capture import Capture
 from ms_profiler.api.experimental_config import NAMES
+from ms_profiler.api.forgiving import warn
 from ms_profiler.api.profiling import Profiling
+from ms_profiler.option_types import shown
 from ms_profiler.store import layout
 
 
@@ -57,14 +60,19 @@ class profile(Profiling):  # noqa: N801 - the documents' name
             "pcie": pcie,
             "sync_enable": sync_enable,
             "record_shapes": record_shapes,
+            "start_profile": start_profile,
         }
-        if experimental_config is not None:
+        if any(hasattr(experimental_config, name) for name in NAMES):  # MindSpore's class has these names, too
             values |= {name: getattr(experimental_config, name, None) for name in NAMES}
-        self._starts = start_profile
+        elif experimental_config is not None:
+            given = shown(experimental_config)
+            warn(f"experimental_config is {given}, but must be an _ExperimentalConfig; leaving it out", self._forgives)
+        schedule = function("schedule", schedule, self._forgives)
+        on_trace_ready = function("on_trace_ready", on_trace_ready, self._forgives)
         self._capture = Capture(values, schedule, on_trace_ready, self, self._forgives)
         self._has_schedule = schedule is not None
-        if start_profile:
-            self._capture.start()
+        if self._capture.starts:
+            self._begin()
 
     def start(self) -> None:
         """Start recording.
@@ -73,7 +81,7 @@ class profile(Profiling):  # noqa: N801 - the documents' name
             RuntimeError: the profiler has started already, or starts by itself (`start_profile`). If the script uses
                 this class under the name of MindSpore's class, which it replaces, there is a warning instead.
         """
-        if self._starts and self._capture.started:
+        if self._capture.starts and self._capture.started:
             self._capture.refuse(
                 "The profiler has already started: start_profile is True.",
                 "Pass start_profile=False to start it later.",

@@ -3,16 +3,17 @@
 import csv
 import json
 import os
-import warnings
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from enum import Enum
 from typing import Any
 
-from ms_profiler import log
 from ms_profiler.api.analyse import analyse as analyse_directory
+from ms_profiler.api.arguments import function
 from ms_profiler.api.capture import Capture
+from ms_profiler.api.forgiving import warn
 from ms_profiler.api.profiling import Profiling
-from ms_profiler.errors import MsProfilerError, StateError
+from ms_profiler.errors import StateError
+from ms_profiler.option_types import shown
 from ms_profiler.store import layout
 
 #: Parameters of MindSpore's first interface that have no effect.
@@ -38,15 +39,14 @@ class Profiler(Profiling):
     def __init__(self, **kwargs: Any) -> None:
         for name in DEPRECATED:
             if kwargs.pop(name, None) is not None:
-                warnings.warn(f"Profiler: {name} is deprecated and does nothing", DeprecationWarning, stacklevel=2)
-        self._starts = bool(kwargs.pop("start_profile", True))
-        schedule: Callable[[int], Any] | None = kwargs.pop("schedule", None)
-        on_trace_ready: Callable[[Any], Any] | None = kwargs.pop("on_trace_ready", None)
+                warn(f"Profiler: {name} is deprecated and does nothing", self._forgives, DeprecationWarning)
+        schedule = function("schedule", kwargs.pop("schedule", None), self._forgives)
+        on_trace_ready = function("on_trace_ready", kwargs.pop("on_trace_ready", None), self._forgives)
         self._has_schedule = schedule is not None
         # if the script gave no callback, do nothing after a recording, because the script itself calls `analyse`
         self._capture = Capture(kwargs, schedule, on_trace_ready or _do_nothing, self, self._forgives)
-        if self._starts:
-            self._capture.start()
+        if self._capture.starts:
+            self._begin()
 
     def start(self) -> None:
         """Start recording.
@@ -56,7 +56,7 @@ class Profiler(Profiling):
                 was measured before. If the script uses this class under the name of MindSpore's class, which it
                 replaces, there is a warning instead.
         """
-        if self._starts:
+        if self._capture.starts:
             self._capture.refuse(
                 "start() was called, but start_profile is True.", "Pass start_profile=False to start it later."
             )
@@ -103,7 +103,7 @@ class Profiler(Profiling):
             self.offline_analyse(offline_path, pretty, step_list)
             return
         if mode not in ("sync", "async"):
-            warnings.warn(f"mode is {mode!r}, but must be 'sync' or 'async'; using 'sync'", stacklevel=2)
+            warn(f"mode is {shown(mode)}, but must be 'sync' or 'async'; using 'sync'", self._forgives)
         if self._capture.started:
             self._capture.stop()
         self._capture.analyse(async_mode=mode == "async", pretty=pretty, step_list=step_list)
@@ -128,12 +128,7 @@ class Profiler(Profiling):
             MsProfilerError: the analysis failed. If the script uses this class under the name of MindSpore's class,
                 which it replaces, there is a line on stderr instead.
         """
-        try:
-            analyse_directory(path, pretty=pretty, step_list=step_list, data_simplification=data_simplification)
-        except MsProfilerError as error:
-            if not cls._forgives:
-                raise
-            log.line(str(error))
+        analyse_directory(path, pretty=pretty, step_list=step_list, data_simplification=data_simplification)
 
     def op_analyse(self, op_name: str | list[str], device_id: int | None = None) -> str:
         """Return the kernel times of operators in the last result, as JSON.

@@ -1,28 +1,48 @@
 """Replacements of MindSpore's profiler classes. Where our own classes raise, they only warn, as MindSpore's do."""
 
-from typing import Any
+from collections.abc import Sequence
 
-from ms_profiler import log
-from ms_profiler.api import profile as new, profiler as old
-from ms_profiler.api.analyse import analyse
-from ms_profiler.errors import MsProfilerError
+from ms_profiler.api import analyse as analysis, dynamic_profiler_monitor as dynamic, profile as new, profiler as old
+from ms_profiler.api.forgiving import forgiving, forgiving_methods, warn
+from ms_profiler.api.trace_handler import tensorboard_trace_handler
+from ms_profiler.errors import UsageError
+
+_forgiving_trace_handler = forgiving(tensorboard_trace_handler)
 
 
-def _forgiving_analyse(profiler_path: str, *args: Any, **kwargs: Any) -> None:
+@forgiving
+def _forgiving_analyse(
+    profiler_path: str,
+    max_process_number: int | None = None,
+    pretty: bool = False,
+    step_list: Sequence[int] | None = None,
+    data_simplification: bool = True,
+) -> None:
     """Analyse as `ms_profiler.analyse` does, but print an error instead of raising it."""
     try:
-        analyse(profiler_path, *args, **kwargs)
-    except MsProfilerError as error:
-        log.line(str(error))
+        analysis.check_processes(max_process_number)
+    except UsageError as error:
+        warn(f"{error} Using the default.", forgives=True)
+        max_process_number = None
+    analysis.analyse(profiler_path, max_process_number, pretty, step_list, data_simplification)
 
 
+@forgiving_methods
 class _ForgivingProfile(new.profile):
     """The replacement of `mindspore.profiler.profile`, which records with ms-profiler."""
 
     _forgives = True
 
 
+@forgiving_methods
 class _ForgivingProfiler(old.Profiler):
     """The replacement of `mindspore.Profiler`, which records with ms-profiler."""
+
+    _forgives = True
+
+
+@forgiving_methods
+class _ForgivingMonitor(dynamic.DynamicProfilerMonitor):
+    """The replacement of `mindspore.profiler.DynamicProfilerMonitor`, which records with ms-profiler."""
 
     _forgives = True

@@ -1,7 +1,11 @@
 """The function `tensorboard_trace_handler`, as in MindSpore's public profiler documents."""
 
-import warnings
+import os
 from typing import Any
+
+from ms_profiler.api.arguments import truth
+from ms_profiler.api.forgiving import warn
+from ms_profiler.option_types import shown
 
 #: Largest number of characters in a worker's name. It becomes part of a directory's name, which has at most 255, and in
 #: which process id and time follow.
@@ -41,18 +45,16 @@ def tensorboard_trace_handler(
         analyse_flag: whether to analyse each result.
         async_mode: whether the script continues while the analysis runs.
     """
-    for name, value in (("analyse_flag", analyse_flag), ("async_mode", async_mode)):
-        if not isinstance(value, bool):
-            warnings.warn(f"{name} is {value!r}, but must be True or False; using the default", stacklevel=2)
+    if dir_name is not None and not isinstance(dir_name, (str, os.PathLike)):
+        warn(f"dir_name is {shown(dir_name)}, but must be a path; using the default")
+        dir_name = None
     worker = worker_name or ""
     if not isinstance(worker, str) or len(worker) > WORKER_MOST or "/" in worker or "\0" in worker:
-        warnings.warn(
-            f"worker_name {worker!r:.40} cannot be part of a file's name; using the name of the host", stacklevel=2
-        )
+        warn(f"worker_name {worker!r:.40} cannot be part of a file's name; using the name of the host")
         worker = ""
     return TraceHandler(
         str(dir_name or ""),
         worker,
-        analyse_flag if isinstance(analyse_flag, bool) else True,
-        async_mode if isinstance(async_mode, bool) else False,
+        truth("analyse_flag", analyse_flag, True),
+        truth("async_mode", async_mode, False),
     )

@@ -34,6 +34,11 @@ EFFECTS: Final[dict[tuple[ProfilerAction, ProfilerAction | None], Effects]] = {
     (SAVE, None): FINISH,
 }
 
+#: The warning if the profiler stops before the first call of step(), whatever its action.
+NO_STEP: Final = (
+    "the profiler has a schedule, but step() was never called: the schedule is still at its first step. "
+    "Call step() at the end of each step"
+)
 #: (action until now, action from now on) -> warning to print. Some of these pairs occur only if the script has written
 #: its own function as schedule.
 WARNINGS: Final[dict[tuple[ProfilerAction, ProfilerAction | None], str]] = {

@@ -25,6 +25,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     # A job starts this command at its end, with `--announce`. Then the command prints only one line, about the first
     # directory. If the job waits for the analysis, it reads this line from a pipe.
     parser.add_argument("--announce", action="store_true", help=argparse.SUPPRESS)
+    # A script that calls the analysis gets lines like those at the end of a job.
+    parser.add_argument("--in-script", action="store_true", help=argparse.SUPPRESS)
     parser.add_argument(
         "--collect", metavar="TARGET", help="copy the analysed results to this directory or s3:// address"
     )
@@ -90,9 +92,9 @@ def run(args: argparse.Namespace) -> int:
             print(visible(warning), file=sys.stderr)
         for note in result.notes:
             print(visible(f"ms-profiler: {note}"), file=sys.stderr)
-        if not args.announce:
+        if not args.announce and not args.in_script:
             print(visible(f"{result.verdict} {result.directory}{copied}"))
-        elif index == 0:
+        elif args.in_script or index == 0:
             line = visible(f"{PREFIX}{result.verdict} More: ms-profiler summary {result.directory}{copied}\n")
             with contextlib.suppress(BrokenPipeError):  # the job reads this line, but it may have stopped waiting
                 os.write(sys.stdout.fileno(), line.encode("utf-8", "replace"))

@@ -22,9 +22,9 @@ NAMES = (
     (PROFILER, "Profile", "_ForgivingProfile"),
     ("mindspore.profiler", "profile", "_ForgivingProfile"),
     (PROFILER, "Profiler", "_ForgivingProfiler"),
-    (PROFILER, "tensorboard_trace_handler", "tensorboard_trace_handler"),
+    (PROFILER, "tensorboard_trace_handler", "_forgiving_trace_handler"),
     (PROFILER, "analyse", "_forgiving_analyse"),
-    ("mindspore.profiler.dynamic_profiler", "DynamicProfilerMonitor", "DynamicProfilerMonitor"),
+    ("mindspore.profiler.dynamic_profiler", "DynamicProfilerMonitor", "_ForgivingMonitor"),
 )
 
 
