@@ -22,15 +22,16 @@ static inline void put(msp_slot_columns to, size_t row, const msp_slot *slot, ui
   to.flags[row] = slot->flags;
 }
 
-/* A time has at most so many bits. A slot (record) with a later time is damaged; LATEST_NS in store/format.py is the
- * same limit. */
-#define TIME_BITS 62
+/* Return whether a slot can have this time. In a slot (record) with another time, the time is damaged. */
+static inline bool possible(uint64_t time, const msp_wanted *wanted) {
+  return time >= wanted->earliest_ns && time <= wanted->latest_ns;
+}
 
 /* Return whether a slot is a span to be read: it is undamaged, begins in the time window, and does not end before it
  * starts. If the span ends after the window, set its end to the end of the window. */
 static inline bool is_span(msp_slot *slot, const msp_wanted *wanted) {
   if (slot->kind != MSP_KIND_OPEN && slot->kind != MSP_KIND_SPAN) return false;
-  if ((slot->start_ns | slot->end_ns) >> TIME_BITS != 0) return false;
+  if (!possible(slot->start_ns, wanted) || slot->end_ns > wanted->latest_ns) return false;
   int64_t start = (int64_t)slot->start_ns;
   if (wanted->window_start != 0) {
     if (start < wanted->window_start) return false;

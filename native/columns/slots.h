@@ -36,6 +36,7 @@ typedef struct {
   int64_t window_start, window_end; /* time window to read; 0: no bound */
   int64_t from_ns, until_ns;        /* spans that begin at or after `from_ns` and before `until_ns` */
   bool fine;                        /* read only fine-grained spans */
+  uint64_t earliest_ns, latest_ns;  /* earliest and latest time that an undamaged slot can have */
 } msp_wanted;
 
 typedef struct {

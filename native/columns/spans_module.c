@@ -21,10 +21,12 @@ static bool take_wanted(PyObject *tuple, wanted_call *of) {
   PyObject *columns[4], *range;
   unsigned long lost;
   long long last, window_start, window_end, from, until;
+  unsigned long long earliest, latest;
   int fine;
   if (!PyArg_ParseTuple(tuple, "OkOOOO", &columns[0], &lost, &columns[1], &columns[2], &columns[3], &range))
     return false;
-  if (!PyArg_ParseTuple(range, "LLLLLp", &last, &window_start, &window_end, &from, &until, &fine)) return false;
+  if (!PyArg_ParseTuple(range, "LLLLLpKK", &last, &window_start, &window_end, &from, &until, &fine, &earliest, &latest))
+    return false;
   for (; of->taken < 4; ++of->taken) {
     if (!msp_column_take(columns[of->taken], "Illg"[of->taken], &of->columns[of->taken])) return false;
   }
@@ -41,7 +43,9 @@ static bool take_wanted(PyObject *tuple, wanted_call *of) {
                             window_end,
                             from,
                             until,
-                            fine != 0};
+                            fine != 0,
+                            earliest,
+                            latest};
   return true;
 }
 

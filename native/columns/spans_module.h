@@ -15,8 +15,9 @@
  *     table for each column
  *
  * `pieces` is a list of bytes; each piece has the slots of one file of the store. `wanted` is the selection, see
- * msp_wanted: (names, lost, raw, offset, slope, (last_ns, window_start, window_end, from_ns, until_ns, fine)). `names`
- * is a column of names by id, with `lost` for ids without a name; raw, offset and slope are the knots of the clock. */
+ * msp_wanted: (names, lost, raw, offset, slope, (last_ns, window_start, window_end, from_ns, until_ns, fine,
+ * earliest_ns, latest_ns)). `names` is a column of names by id, with `lost` for ids without a name; raw, offset and
+ * slope are the knots of the clock. */
 PyObject *msp_py_coarse(PyObject *self, PyObject *const *args, Py_ssize_t count);
 PyObject *msp_py_spans(PyObject *self, PyObject *const *args, Py_ssize_t count);
 PyObject *msp_py_devices(PyObject *self, PyObject *const *args, Py_ssize_t count);

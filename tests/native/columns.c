@@ -223,7 +223,7 @@ static void slots(size_t count) {
   static const double slope[] = {0.01, -0.002, 0};
   msp_slot *slots = random_slots(count);
   const char *bytes = (const char *)slots;
-  msp_wanted wanted = {names, 5, 1, {raw, offset, slope, 3}, 1200, 0, 0, INT64_MIN, INT64_MAX, true};
+  msp_wanted wanted = {names, 5, 1, {raw, offset, slope, 3}, 1200, 0, 0, INT64_MIN, INT64_MAX, true, 0, INT64_MAX};
   devices(bytes, count, &wanted);
   int64_t *starts = room(count, sizeof *starts);
   msp_slot_columns coarse = {room(count, 8), room(count, 8), room(count, 8), room(count, 4),

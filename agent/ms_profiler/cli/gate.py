@@ -9,8 +9,8 @@ import tempfile
 from collections.abc import Iterator
 from typing import Any
 
-from ms_profiler.errors import DependencyError, UsageError
-from ms_profiler.gate.errors import NotWrittenError
+from ms_profiler.errors import DependencyError, MsProfilerError, UsageError
+from ms_profiler.gate.errors import FailedError, NotWrittenError
 from ms_profiler.gate.exits import INCONCLUSIVE, MEANINGS, PASS
 from ms_profiler.log import visible
 
@@ -96,11 +96,22 @@ def run(args: argparse.Namespace) -> int:
         IncompleteError: a command failed or took too long.
         StoreError: a path that should hold results has nothing readable.
         DependencyError: a required package is not installed.
+        FailedError: an unexpected error ended the gate.
     """
     try:
-        import polars  # noqa: F401
+        import polars
     except ModuleNotFoundError as error:
         raise DependencyError(f"A gate needs Polars ({error}).") from error
+    try:
+        return _gate(args)
+    except (MsProfilerError, MemoryError, BrokenPipeError):
+        raise  # `cli.main` has a line and an exit code for each of them
+    except (Exception, polars.exceptions.PanicException) as error:
+        raise FailedError(error) from error
+
+
+def _gate(args: argparse.Namespace) -> int:
+    """Compare the runs, write the verdict, and return it as exit code."""
     if args.self_test:
         from ms_profiler.gate import trials
 

@@ -1,7 +1,13 @@
 """Errors that end a gate without a verdict, with their exit codes."""
 
+import os
+import traceback
+from typing import Final
+
 from ms_profiler.errors import MsProfilerError, UsageError
-from ms_profiler.gate.exits import NOT_COMPARABLE
+from ms_profiler.gate.exits import FAILED, NOT_COMPARABLE
+
+_OURS: Final = f"{os.sep}ms_profiler{os.sep}"
 
 
 class IncompleteError(MsProfilerError):
@@ -9,6 +15,23 @@ class IncompleteError(MsProfilerError):
 
     remedy = "Run it again."
     exit_code = NOT_COMPARABLE
+
+
+class FailedError(MsProfilerError):
+    """An unexpected error ended the gate, so the gate has no verdict. The exit code is not that of a regression.
+
+    Args:
+        error: the unexpected error.
+    """
+
+    remedy = "This is an error in ms-profiler; please report this line."
+    exit_code = FAILED
+
+    def __init__(self, error: BaseException) -> None:
+        own = [frame for frame in traceback.extract_tb(error.__traceback__) if _OURS in frame.filename]
+        where = "".join(f" ({frame.filename.rpartition(_OURS)[2]}, line {frame.lineno})" for frame in own[-1:])
+        said = (str(error).splitlines() or [""])[0]
+        super().__init__(f"The gate has no verdict, because it failed: {type(error).__name__}: {said}{where}.")
 
 
 class NotWrittenError(UsageError):

@@ -7,6 +7,7 @@ REGRESSION: Final = 1
 USAGE: Final = 2  #: the exit code of every wrong call of `ms-profiler`, as `ms_profiler.errors` defines it
 NOT_COMPARABLE: Final = 3
 INCONCLUSIVE: Final = 4  #: for an inconclusive verdict with --strict; without --strict, the exit code is PASS
+FAILED: Final = 5  #: an error in ms-profiler itself
 
 MEANINGS: Final = {
     PASS: "pass, or inconclusive without --strict",
@@ -14,4 +15,5 @@ MEANINGS: Final = {
     USAGE: "an argument is wrong, or a file that it names cannot be used",
     NOT_COMPARABLE: "the runs are not comparable, or a part of one is missing",
     INCONCLUSIVE: "inconclusive, with --strict",
+    FAILED: "ms-profiler failed, and there is no verdict",
 }

@@ -24,6 +24,31 @@ _NAMES_MOST = 1 << 20
 _FOREIGN_MAGIC = int.from_bytes(fmt.MAGIC.to_bytes(8, "little"), "big")
 
 
+@dataclass(frozen=True)
+class Missing:
+    """Records of one process that it wrote and that no file has.
+
+    Attributes:
+        pid: the process.
+        records: the least number of these records; 0 if only the loss of a file is known.
+        first_ns: the earliest time that they may have, ns of CLOCK_MONOTONIC_RAW; 0 if unknown.
+        last_ns: the latest time that they may have, on the same clock; 0 if unknown.
+        files: for each file that lacks records, a text such as "process_7/000002.seg is missing"; empty if unknown.
+    """
+
+    pid: int
+    records: int
+    first_ns: int
+    last_ns: int
+    files: tuple[str, ...]
+
+    def describe(self) -> str:
+        """Return a few words about the missing records."""
+        many = f"at least {self.records} records" if self.records else "some records"
+        shown = ", ".join(self.files[:3]) + (f" and {len(self.files) - 3} more" if len(self.files) > 3 else "")
+        return f"{many} of process {self.pid} are in no file" + (f" ({shown})" if shown else "")
+
+
 @dataclass
 class ReadCounts:
     """The numbers of records that were read, and of records that were skipped, by reason.
@@ -34,6 +59,7 @@ class ReadCounts:
         cut: slots that are incomplete because the file ends in them.
         unknown: slots of a kind that this version does not know, or that this type of segment never has.
         backwards: records that end before they start, or have an impossible time.
+        impossible: records with another impossible number, for example the category of a span.
         missing_strings: records whose name was not found; these records get a placeholder as name.
         empty_files: segments that were made but never written; they contain no lost records.
         damaged_kernels: kernels whose record cannot be read, or whose time is outside of the time in which MindSpore's
@@ -41,6 +67,8 @@ class ReadCounts:
         damaged_memory: records of the framework's allocator that cannot be read.
         damaged_events: events of another tool's trace that cannot be read.
         damaged_files: (name, reason) of each file that was left out.
+        missing: records that processes wrote and that no file has.
+        events: folder of a process -> number of its slots that were read and that the process counts as records.
     """
 
     slots: int = 0
@@ -48,17 +76,27 @@ class ReadCounts:
     cut: int = 0
     unknown: int = 0
     backwards: int = 0
+    impossible: int = 0
     missing_strings: int = 0
     empty_files: int = 0
     damaged_kernels: int = 0
     damaged_memory: int = 0
     damaged_events: int = 0
     damaged_files: list[tuple[str, str]] = field(default_factory=list)
+    missing: list[Missing] = field(default_factory=list)
+    events: dict[str, int] = field(default_factory=dict)
 
     @property
     def lost(self) -> int:
         """Return the number of slots that could not be used."""
-        return self.torn + self.cut + self.unknown + self.backwards
+        return self.torn + self.cut + self.unknown + self.backwards + self.impossible
+
+    @property
+    def unreadable(self) -> int:
+        """Return the number of records and files of the job's events that are damaged or missing."""
+        missing = sum(max(lost.records, len(lost.files)) for lost in self.missing)
+        whole = self.lost + self.missing_strings + missing
+        return whole + self.damaged_kernels + self.damaged_events + len(self.damaged_files)
 
     @property
     def damaged(self) -> bool:
@@ -70,6 +108,7 @@ class ReadCounts:
             or self.damaged_memory
             or self.damaged_events
             or self.damaged_files
+            or self.missing
         )
 
     def describe(self) -> str:
@@ -79,12 +118,14 @@ class ReadCounts:
             "slots cut off": self.cut,
             "slots of unknown kind": self.unknown,
             "records with impossible times": self.backwards,
+            "records with impossible numbers": self.impossible,
             "records without their name": self.missing_strings,
             "kernels that cannot be read": self.damaged_kernels,
             "records of memory that cannot be read": self.damaged_memory,
             "events that cannot be read": self.damaged_events,
         }
         parts = [f"{number} {what}" for what, number in numbers.items() if number]
+        parts += [lost.describe() for lost in self.missing]
         return "; ".join([*parts, *(f"{name}: {reason}" for name, reason in self.damaged_files)])
 
     @property
@@ -106,6 +147,15 @@ class Anchor:
     raw_ns: int
     real_ns: int
     half_width_ns: int
+
+
+@dataclass(frozen=True)
+class Header:
+    """The header of a file: whether it belongs to the control stream, its slots at first, and when it was made."""
+
+    control: bool
+    capacity: int
+    created_ns: int
 
 
 @dataclass(frozen=True)
@@ -195,8 +245,8 @@ def read_process(folder: str, counts: ReadCounts) -> ProcessStore | None:
         return None
     readable = False
     for path in paths:
-        control = _is_control(path)
-        if control is False:
+        head = header(path)
+        if head is not None and not head.control:
             store.files.append(path)
             readable = True
             continue
@@ -280,19 +330,21 @@ def _unusable(content: bytes) -> str:
     return ""
 
 
-def _is_control(path: str) -> bool | None:
-    """Return whether a file is a control segment, which holds strings instead of events; None if it is unreadable.
+def header(path: str) -> Header | None:
+    """Return the header of a file without reading the rest, which may be large; None if it cannot be read.
 
-    This function reads only the header. So files with events, which are large, are not read twice.
+    Args:
+        path: the path of the file.
     """
     try:
         with open(path, "rb") as stream:
-            header = stream.read(fmt.HEADER_SIZE)
+            content = stream.read(fmt.HEADER_SIZE)
     except OSError:
         return None
-    if len(header) < fmt.HEADER_SIZE or _unusable(header):
+    if len(content) < fmt.HEADER_SIZE or _unusable(content):
         return None
-    return bool(fmt.HEADER.unpack(header)[4] & fmt.SEGMENT_CONTROL)
+    _, _, _, _, flags, capacity, _, _, created_ns, *_ = fmt.HEADER.unpack(content)
+    return Header(bool(flags & fmt.SEGMENT_CONTROL), capacity, created_ns if created_ns < fmt.LATEST_NS else 0)
 
 
 def _read_info(folder: str, counts: ReadCounts) -> tuple[run_info.ProcessInfo, bool]:

@@ -18,7 +18,10 @@ if TYPE_CHECKING:
     from ms_profiler.analysis.metrics.measures import Measures
 
 #: keys of the completeness of a run that count records which the result lacks
-_LACKING: Final = ("dropped", "torn", "cut", "unknown", "missing_strings", "damaged_events", "damaged_files")
+_LACKING: Final = (
+    *("dropped", "torn", "cut", "unknown", "backwards", "impossible", "missing_records", "missing_strings"),
+    *("damaged_events", "damaged_files"),
+)
 #: an exchange is named if it takes at least this share of the last phase
 _MOST: Final = 0.5
 

@@ -150,7 +150,7 @@ def _argument(events: TrackEvents, part: Argument) -> tuple[int | bool | None, o
 
 
 def _wanted(wanted: Wanted) -> tuple[object, ...]:
-    bounds = (wanted.last_ns, *wanted.window, *wanted.between, wanted.fine)
+    bounds = (wanted.last_ns, *wanted.window, *wanted.between, wanted.fine, *wanted.possible)
     return (_column(wanted.names), wanted.lost, *map(_column, wanted.clock.line), bounds)
 
 

@@ -195,7 +195,8 @@ def _slots(slots: bytes) -> pl.DataFrame:
 def _cut(slots: pl.DataFrame, wanted: Wanted) -> pl.DataFrame:
     """Return the spans that begin in the run. If a span is still open at the end of the run, it ends there."""
     start, end = wanted.window
-    spans = slots.filter(IS_SPAN)
+    first, last = wanted.possible
+    spans = slots.filter(IS_SPAN, pl.col("start_ns").is_between(first, last), pl.col("end_ns") <= last)
     if start:
         spans = spans.filter(pl.col("start_ns") >= start)
         if end:

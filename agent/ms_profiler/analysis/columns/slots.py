@@ -116,6 +116,7 @@ class Wanted:
         window: start and end of the run, RAW; 0 for no bound.
         between: (first, last), ns since the epoch: select spans with first <= begin < last.
         fine: whether to select only fine-grained spans (modules and operators).
+        possible: earliest and latest time that an undamaged slot of the process can have, RAW.
     """
 
     names: pl.Series
@@ -125,6 +126,7 @@ class Wanted:
     window: tuple[int, int]
     between: tuple[int, int]
     fine: bool
+    possible: tuple[int, int] = TIMES
 
 
 @dataclass(frozen=True)

@@ -78,8 +78,7 @@ def condense(measures: Measures) -> Digest:
             expected=max(info.world_size, 1),
             present=(info.rank,),
             dropped=int(measures.completeness["dropped"]),
-            damaged=sum(counts_of for counts_of in (counts.torn, counts.damaged_kernels, counts.damaged_events))
-            + len(counts.damaged_files),
+            damaged=counts.unreadable,
             ended=(_ended(measures),),
         ),
         fingerprint=_fingerprint(measures),

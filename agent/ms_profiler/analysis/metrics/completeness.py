@@ -24,13 +24,15 @@ def completeness(recording: tables.Recording, lost: list[dict[str, Any]]) -> dic
         "cut": counts.cut,
         "unknown": counts.unknown,
         "backwards": counts.backwards,
+        "impossible": counts.impossible,
+        "missing_records": sum(lost.records for lost in counts.missing),
         "missing_strings": counts.missing_strings,
         "empty_files": counts.empty_files,
         "damaged_kernels": counts.damaged_kernels,
         "damaged_memory": counts.damaged_memory,
         "damaged_events": counts.damaged_events,
         "unfinished_spans": int(recording.spans["unfinished"].sum()),
-        "lost_windows": [*lost_windows(recording), *lost],
+        "lost_windows": [*lost_windows(recording), *_lost_files(recording), *lost],
         "damaged_files": [{"file": name, "reason": reason} for name, reason in counts.damaged_files],
     }
 
@@ -61,3 +63,24 @@ def lost_windows(recording: tables.Recording) -> list[dict[str, Any]]:
         }
         for row in limited.iter_rows(named=True)
     ]
+
+
+def _lost_files(recording: tables.Recording) -> list[dict[str, Any]]:
+    """Return for each process the time in which records may lie that the process wrote and that no file has."""
+    start = min(recording.processes["first_ns"].to_list())
+    rows = {row["process"]: row for row in recording.processes.iter_rows(named=True)}
+    found = []
+    for lost in recording.counts.missing:
+        first, last = rows[lost.pid]["first_ns"], rows[lost.pid]["last_ns"]
+        begin = max(recording.clock.epoch_ns(lost.first_ns), first) if lost.first_ns else first
+        end = min(recording.clock.epoch_ns(lost.last_ns), last) if lost.last_ns else last
+        found.append(
+            {
+                "pid": lost.pid,
+                "what": lost.describe(),
+                "from_s": round((min(begin, end) - start) / 1e9, 6),
+                "to_s": round((end - start) / 1e9, 6),
+                "records": lost.records,
+            }
+        )
+    return found

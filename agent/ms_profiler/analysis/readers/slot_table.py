@@ -17,6 +17,8 @@ BATCH: Final = 8 << 20
 
 #: offset, in bytes, of the kind inside a slot
 _KIND: Final = 28
+#: kinds of slots that a process does not count as records
+_NO_EVENTS: Final = (Kind.THREAD, Kind.PROCESSOR)
 #: A segment should begin with a THREAD slot, which names the thread that wrote the following slots. If a segment lacks
 #: that slot, this one is put before the segment.
 _NO_THREAD: Final = fmt.SLOT.pack(0, 0, NO_THREAD, 0, Kind.THREAD, 0, 0, 0)
@@ -51,7 +53,10 @@ def batches(
     for path, segment in store.segments(counts, files):
         if not segment.slots:
             continue
-        known = segment.slots[_KIND] == Kind.THREAD
+        kinds = bytes(segment.slots[_KIND :: fmt.SLOT_SIZE])
+        events = len(kinds) - sum(kinds.count(kind) for kind in _NO_EVENTS)
+        counts.events[store.folder] = counts.events.get(store.folder, 0) + events
+        known = kinds[0] == Kind.THREAD
         pending.append(Segment(path, (b"" if known else _NO_THREAD) + bytes(segment.slots)))
         size += len(segment.slots)
         if size >= (BATCH if most is None else most):

@@ -14,7 +14,7 @@ from typing import Any, Final
 import polars as pl
 
 from ms_profiler.analysis.columns import COLUMNS
-from ms_profiler.analysis.columns.slots import FORWARDS, SLOTS, Traced, Wanted, decoded, names_of
+from ms_profiler.analysis.columns.slots import FORWARDS, SLOTS, TIMES, Traced, Wanted, decoded, names_of
 from ms_profiler.analysis.driver import liveness
 from ms_profiler.analysis.driver.ahead import ahead
 from ms_profiler.analysis.driver.progress import Progress, Stage
@@ -29,6 +29,7 @@ from ms_profiler.analysis.readers import (
     left_out,
     looks,
     metric_slots,
+    not_collected,
     operand_windows as operands,
     run_record,
     slot_table,
@@ -42,7 +43,7 @@ from ms_profiler.analysis.readers.regions import regions
 from ms_profiler.analysis.readers.window import Window
 from ms_profiler.analysis.streams.nesting import nest
 from ms_profiler.errors import StoreError
-from ms_profiler.store import account, layout, reader, run_info
+from ms_profiler.store import layout, reader, run_info
 from ms_profiler.store.format import Category, Kind
 from ms_profiler.store.reader import Anchor, ProcessStore, ReadCounts
 
@@ -116,13 +117,7 @@ def read(directory: str, progress: Progress | None = None) -> tables.Recording:
         recording.starts = clock.epoch(pl.concat([starts for part in parts for starts in part.starts])).sort()
     device = device_slots.known(recording, {part.store.pid: part.traced() for part in parts})
     device_slots.mark(recording, device)
-    for store in stores:
-        of = f" of process {store.pid}, {store.info.name or store.info.role}"
-        recording.info.not_collected += [{**entry, "what": entry["what"] + of} for entry in store.info.missing]
-    refused = account.read(layout.account_path(directory))
-    if refused is not None and refused.refused:
-        why = "max_disk, or the disk, had no room when they began to record"
-        recording.info.not_collected.append({"what": f"{refused.refused} processes that the job started", "why": why})
+    not_collected.state(recording, stores)
     left_out.take_away(recording)
     tensor_blocks.attach(recording)
     recording.windows = kernel_windows.windows(recording)
@@ -169,6 +164,7 @@ class _Process:
     _regions: pl.Series = field(default_factory=lambda: pl.Series(dtype=pl.UInt32))
     _compilations: pl.DataFrame = field(default_factory=lambda: pl.DataFrame(schema=_TIMES))
     _last: int = 0
+    _possible: tuple[int, int] = TIMES
     _traced: list[Traced] = field(default_factory=list)
 
     def read(self, info: run_info.RunInfo, progress: Progress) -> "_Process":
@@ -179,14 +175,13 @@ class _Process:
         seen += [anchor.raw_ns for anchor in self.store.anchors]
         records, busy, tracing = 0, set[int](), set[int]()
         stacks, counted, blocks = stack_slots.Stacks(), metric_slots.Metrics(), tensor_blocks.Blocks()
-        self._ids = self._global_ids()
+        self._ids, self._possible = self._global_ids(), damage.times(self.store)
         wanted = self._wanted(_ALWAYS, fine=True)
         # the begin or end of the run may cut a step. Such a step is kept if it has enough spans, so read every start
         every = 1 if self.window.start_ns else tables.SAMPLED
         for batch in ahead(slot_table.batches(self.store, self.counts)):
             part = COLUMNS.coarse([segment.piece for segment in batch], wanted, every)
-            slots, damaged = damage.sound(part.table)
-            self.counts.backwards += damaged
+            slots = damage.sound(part.table, self._possible, self.counts)
             heads = slots.filter(pl.col("kind") == Kind.THREAD)
             device = slots.filter(pl.col("kind").is_between(Kind.DEVICE, Kind.DEVICE_PLACE))
             second = slots.filter(pl.col("kind") == Kind.OPERANDS)
@@ -218,13 +213,14 @@ class _Process:
             by_kind["looks"].append(looked)
             progress.at(Stage.READING, self.counts.slots)
         seen.append(stacks.calls.last_ns)
-        times = [self.window.clamp(int(moment)) for moment in seen if moment and damage.possible(moment)]
+        moments = [int(moment) for moment in seen if moment and damage.possible(moment, self._possible)]
+        times = [*map(self.window.clamp, moments)]
         self._last = max(times, default=0)
         self._fill_row(info, self.clock.epoch_ns(min(times, default=0)), self.clock.epoch_ns(self._last), records)
         spans = _stack(by_kind["spans"])
         # ms-profiler's own threads: threads that wrote only device records, samples or counters
         ours = (tracing | stacks.threads | counted.threads) - busy
-        self._fill_threads(_stack(by_kind["threads"]).filter(~pl.col("thread").is_in(ours)))
+        self._fill_threads(_stack(by_kind["threads"]).filter(~pl.col("thread").is_in(ours)), busy)
         self.frames = stacks.frames(self.store.pid, self._names)
         self.samples = stacks.samples(self.store.pid, self.clock, self.window.cut)
         bounds = self.window.start_ns, self.window.end_ns
@@ -265,7 +261,7 @@ class _Process:
 
     def _wanted(self, between: tuple[int, int], *, fine: bool) -> Wanted:
         bounds = self.window.start_ns, self.window.end_ns
-        return Wanted(self._ids, _LOST_NAME_ROW, self.clock, self._last, bounds, between, fine)
+        return Wanted(self._ids, _LOST_NAME_ROW, self.clock, self._last, bounds, between, fine, self._possible)
 
     def _own(self, spans: pl.DataFrame) -> pl.DataFrame:
         """Return decoded spans as `tables.UNNESTED`."""
@@ -353,8 +349,8 @@ class _Process:
         self.counters = counters.select(tables.COUNTERS.names())
 
     def _take_traced(self, pieces: list[bytes], wanted: Wanted) -> None:
-        part, damaged = damage.sound_tasks(COLUMNS.devices(pieces, wanted))
-        self.counts.backwards += damaged
+        between = self.clock.epoch_ns(self._possible[0]), self.clock.epoch_ns(self._possible[1])
+        part = damage.sound_tasks(COLUMNS.devices(pieces, wanted), between, self.counts)
         for names in (part.calls["name"], *(rows[name] for rows in (part.ran, part.others) for name in _NAMED)):
             self._count_lost(names)
         self._traced.append(part.narrowed())
@@ -381,7 +377,10 @@ class _Process:
         spans = pl.concat([pl.DataFrame(schema=tables.UNNESTED), *self.again(between, fine=True)])
         self.operands = operands.match(described, spans, self.threads)
 
-    def _fill_threads(self, heads: pl.DataFrame) -> None:
+    def _fill_threads(self, heads: pl.DataFrame, busy: set[int]) -> None:
+        """Fill `threads`. A thread in `busy` whose slot is damaged has neither name nor system's id."""
+        nameless = pl.DataFrame({"thread": sorted(busy - {*heads["thread"]})}, {"thread": pl.UInt32})
+        heads = pl.concat([heads, nameless], how="diagonal").fill_null(0)
         names = pl.Series([self.store.strings.get(number, "") for number in heads["id"]], dtype=pl.String)
         self.threads = (
             heads.select(

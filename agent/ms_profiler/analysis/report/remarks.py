@@ -113,6 +113,7 @@ def gaps(summary: dict[str, Any]) -> list[str]:
         "cut": "records were cut off",
         "unknown": "records are of an unknown kind",
         "backwards": "records have impossible times",
+        "impossible": "records have impossible numbers",
         "missing_strings": "records have lost their name",
         "damaged_kernels": "kernels could not be read",
         "damaged_memory": "records of memory could not be read",

@@ -33,6 +33,10 @@ _LOST: Final = {
     "damaged_memory": "records of memory could not be read",
     "damaged_files": "files could not be read",
     "cut": "records were cut off",
+    "unknown": "records are of an unknown kind",
+    "backwards": "records have impossible times",
+    "impossible": "records have impossible numbers",
+    "missing_records": "records are in no file",
 }
 #: usual ways in which a process ends, which the screen does not mention
 _ENDED: Final = ("exit", "unknown")
