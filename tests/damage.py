@@ -7,6 +7,8 @@ import sqlite3
 import zlib
 from pathlib import Path
 
+from ms_profiler.store import format as fmt
+
 #: values that replace a value in JSON
 VALUES = (
     *(
@@ -224,6 +226,33 @@ def _cells(wait, data):
     data[:] = b"\n".join(lines)
 
 
+def _slots(wait, data):
+    """Overwrite whole slots of a file of records, or single fields of slots; return False if the file has no slot."""
+    count = (len(data) - fmt.HEADER_SIZE) // fmt.SLOT_SIZE
+    kind = fmt.SLOT_SIZE - 4
+    while count > 0 and not data[fmt.HEADER_SIZE + (count - 1) * fmt.SLOT_SIZE + kind]:
+        count -= 1  # the process has not used this slot
+    if count < 1:
+        return False
+    places = [fmt.HEADER_SIZE + number * fmt.SLOT_SIZE for number in range(count)]
+    if wait.random() < 0.4:
+        first = wait.randrange(count)
+        for at in places[first : first + wait.choice((1, 5, 50, 600))]:
+            times = wait.choice(places)
+            known = bytes(data[times : times + 16]) if wait.random() < 0.5 else wait.randbytes(16)
+            data[at : at + fmt.SLOT_SIZE] = known + wait.randbytes(fmt.SLOT_SIZE - 16)
+            data[at + kind] = wait.randrange(len(fmt.Kind) + 1)
+        return True
+    for _ in range(wait.choice((1, 3, 20))):
+        at = wait.choice(places)
+        offset, size = wait.choice(((0, 8), (8, 8), (16, 8), (24, 4), (29, 1), (30, 1), (31, 1)))
+        value = wait.choice(NUMBERS) if wait.random() < 0.6 else wait.getrandbits(8 * size)
+        data[at + offset : at + offset + size] = (value % (1 << 8 * size)).to_bytes(size, "little")
+        if wait.random() < 0.2:
+            data[at + kind] = wait.randrange(len(fmt.Kind) + 1)
+    return True
+
+
 def _rows(wait, path):
     """Change rows, columns and tables of a SQLite database; return False if SQLite raised an error."""
     try:
@@ -297,6 +326,8 @@ def _changed(wait, chance, suffix, data):
         return "cells"
     if suffix == ".gz" and chance < 0.7 and _unpacked(wait, data):
         return "packed content"
+    if suffix == ".seg" and chance < 0.7 and _slots(wait, data):
+        return "slots"
     if chance <= 0.65 and (_line if suffix == ".jsonl" else _tree)(wait, data):
         return "values"
     way = wait.choice(BYTES)
