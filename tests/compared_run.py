@@ -1,6 +1,6 @@
 """Write the result of a made-up PyTorch job, in which the times of every step are known to the nanosecond."""
 
-from ms_profiler.store.format import Category, StepSource
+from ms_profiler.store.format import Category, Flag, StepSource
 from store_builder import RAW_NS, StoreBuilder
 
 MS = 1_000_000
@@ -23,6 +23,10 @@ def compared_run(
     long=0.0,
     every=0,
     pause=0.0,
+    sampled=0,
+    recording=0.0,
+    evaluation=0.0,
+    first=0.0,
 ):
     """Write a result and return its path.
 
@@ -41,6 +45,10 @@ def compared_run(
         long: milliseconds by which the first layer is longer in the last step.
         every: a step has a pause, outside of modules, if its number is a multiple of this; 0 for no pauses.
         pause: milliseconds of such a pause.
+        sampled: if it is not 0, steps were sampled: those whose number is a multiple of this. 0 if all were recorded.
+        recording: milliseconds by which recording makes the first layer of a recorded step longer.
+        evaluation: milliseconds of an evaluation after every tenth step.
+        first: milliseconds by which the first layer is longer in the first step.
     """
     name = f"host_{4242 + number}_2026010100000{number}123_ascend_ms"
     store = StoreBuilder(
@@ -57,20 +65,25 @@ def compared_run(
 
     for step in range(steps):
         begun = start
+        whole = not sampled or step % sampled == 0
         thread.span("wait for Data", Category.DATA, *after(data))
         if compiles:
             thread.instant("recompile Net: another shape", Category.COMPILE, start)
             thread.span("compile Net", Category.COMPILE, *after(compiles))
         forward, inside = start, []
         for layer, took in enumerate(layers):
-            inside.append((f"{net}.{layer}", *after(took + long * (layer == 0 and step == steps - 1))))
+            more = long * (step == steps - 1) + first * (step == 0) + recording * whole
+            inside.append((f"{net}.{layer}", *after(took + more * (layer == 0))))
         thread.span(f"{net}.forward", Category.FORWARD, forward, start)
-        thread.span(net, Category.MODULE, forward, start)
-        for path, begin, end in inside:
+        if whole:
+            thread.span(net, Category.MODULE, forward, start)
+        for path, begin, end in inside if whole else ():
             thread.span(path, Category.MODULE, begin, end)
             thread.span("aten::mm", Category.OP, begin, end)
         for _ in range(copies):
-            thread.span("aten::copy_", Category.OP, *after(1))
+            took = after(1)
+            if whole:
+                thread.span("aten::copy_", Category.OP, *took)
         for _ in range(reads):
             thread.span("aten::_local_scalar_dense", Category.OP, *after(0.1))
         for size in exchanges:
@@ -79,8 +92,12 @@ def compared_run(
             after(pause)
         begin, end = after(1)
         thread.span("SGD.step", Category.OPTIMIZER, begin, end)
-        thread.span("aten::add_", Category.OP, begin, end)
-        thread.step(step, begun, start, source=StepSource.OPTIMIZER_CYCLE)
+        if whole:
+            thread.span("aten::add_", Category.OP, begin, end)
+        coarse = 0 if whole else Flag.COARSE
+        thread.step(step, begun, start, source=StepSource.OPTIMIZER_CYCLE, flags=coarse)
+        if evaluation and step % 10 == 9:
+            thread.span("evaluate", Category.EVALUATION, *after(evaluation))
     process.anchor(start + MS)
     process.info.ended_ns = RAW_NS + start + MS
     return str(store.write())

@@ -8,6 +8,7 @@ import itertools
 import json
 import os
 import random
+import re
 from dataclasses import fields, replace
 from pathlib import Path
 from statistics import median
@@ -23,13 +24,14 @@ from ms_profiler.analysis.comparison.digest import (
     Cell,
     Completeness,
     Count,
+    DataWait,
     Digest,
     Fingerprint,
     Memory,
     Module,
     Named,
-    StepTime,
 )
+from ms_profiler.analysis.comparison.step_time import StepTime
 from ms_profiler.analysis.report import differences, sheets
 from ms_profiler.errors import NotComparableError
 from rich.console import Console
@@ -389,6 +391,81 @@ def test_repeats_are_one_side(base, tmp_path):
     assert (after["runs"], after["least_ns"], after["step_ns"], after["most_ns"]) == (3, 17 * MS, 17.2 * MS, 18 * MS)
     assert found["causes"]["spread"] == pytest.approx(0.5 / 17.2)
     assert not found["causes"]["remarkable"]
+
+
+def sampling_run(folder, **planted):
+    """Return the path of a run of 80 steps, of which every fourth was recorded."""
+    return compared_run(folder, steps=80, sampled=4, **planted)
+
+
+@pytest.fixture(scope="module")
+def sampled_base(tmp_path_factory):
+    return sampling_run(tmp_path_factory.mktemp("sampled"), recording=3.0)
+
+
+def test_the_step_time_of_a_sampled_run_has_no_cost_of_recording(sampled_base, tmp_path):
+    """The steps are equal, but recording costs 3 ms of a step in the one run, and 12 ms in the other one."""
+    costly = sampling_run(tmp_path, recording=12.0)
+    first, before, after, *rest = compared(sampled_base, costly).splitlines()
+    assert first.startswith("Nothing remarkable: steps differ by +0.0 us")
+    for line in (before, after):
+        assert "17.0 ms a step (59 steady steps that were not sampled, 19 sampled)" in line
+    assert any("Steps were sampled: step times are those of the steps that were not sampled." in line for line in rest)
+    found = as_json(sampled_base, costly)
+    assert found["causes"]["sampled"] == "all" and found["causes"]["change_ns"] == 0
+    assert not any(each["told"] for each in found["causes"]["contributors"])
+    assert found["before"]["sampled"] == 19
+
+
+def test_the_cause_of_longer_steps_comes_from_sampled_steps_and_says_so(sampled_base, tmp_path):
+    slower = sampling_run(tmp_path, recording=3.0, layers=(2.0, 2.0, 8.0, 2.0, 2.0, 2.0))
+    first = compared(sampled_base, slower).splitlines()[0]
+    assert first.startswith("Steps take 6.0 ms longer (+35.3 %): in sampled steps, Net.2 (+6.0 ms).")
+
+
+def test_one_sampled_run_tells_only_what_the_cost_of_recording_cannot_explain(sampled_base, tmp_path):
+    whole = compared_run(tmp_path, steps=80, recording=3.0)
+    first, *rest = compared(sampled_base, whole).splitlines()
+    assert first.startswith("Nothing is sure: steps differ by +3.0 ms, +17.6 %, which may be the cost of recording.")
+    assert any("So only the latter step times contain the cost of recording" in line for line in rest)
+    assert compared(whole, sampled_base).startswith("Nothing is sure: ")
+    slower = compared_run(tmp_path, number=1, steps=80, recording=3.0, layers=(2.0, 2.0, 22.0, 2.0, 2.0, 2.0))
+    assert compared(sampled_base, slower).startswith("Steps take 23.0 ms longer (+135.3 %): in sampled steps, Net.2 (")
+    assert compared(slower, sampled_base).startswith("Steps take 23.0 ms less ")
+
+
+def test_the_largest_part_is_named_even_if_it_is_the_machine():
+    slower = {**network(data=3.7), ("runnable", "", ""): 4.5}
+    first = sheets.verdict(comparing.compare([made(network())], [made(slower)], ("a", "b")))
+    named = "waiting for a processor (+4.5 ms); the largest part of the job itself is waiting for data (+2.7 ms)."
+    assert f": {named}" in first
+
+
+def test_evaluation_and_the_first_step_are_compared(tmp_path):
+    before, after = (
+        compared_run(tmp_path / name, steps=40, evaluation=took, first=first)
+        for name, took, first in (("a", 60.0, 0.0), ("b", 150.0, 900.0))
+    )
+    answer = compared(before, after)
+    line = "Evaluation: 240.0 ms -> 600.0 ms a run (4 times, 60.0 ms -> 150.0 ms each time)."
+    assert line in answer
+    assert re.search(r"first step +17.0 ms +917.0 ms +\+900.0 ms", answer)
+    assert "Evaluation:" not in compared(before, before)
+
+
+def test_waits_name_both_sides_and_their_statistic():
+    def run(each):
+        return replace(made({("data", "", "wait"): each}), waits=(DataWait("wait for DS", 10, round(10 * each * MS)),))
+
+    slow, fast = run(25.0), run(8.2)
+    says = "wait for DS: 25.0 ms -> 8.2 ms each, as a mean over the whole run"
+    assert evidence.of_wait("data", slow, fast, (), ()) == says
+
+
+def test_the_number_of_steps_of_several_runs_is_that_of_each(tmp_path):
+    for number, steps in enumerate((12, 20)):
+        compared_run(tmp_path, number=number, steps=steps)
+    assert "(2 runs, 17.0 ms to 17.0 ms, at least 11 steady steps each)" in compared(tmp_path, tmp_path)
 
 
 @pytest.fixture(scope="module")

@@ -9,13 +9,15 @@ from dataclasses import replace
 from xml.etree import ElementTree
 
 import pytest
+from compared_run import compared_run
 from conftest import PROGRAMS, ROOT
 from jsonschema import Draft202012Validator
 from ms_profiler import cli
 from ms_profiler.analysis.comparison.digest import Named
-from ms_profiler.gate import baseline, github, made_runs, sides, trials
-from ms_profiler.gate.decide import Rules, Verdict, decide
+from ms_profiler.gate import baseline, document, github, made_runs, sides, trials
+from ms_profiler.gate.decide import decide
 from ms_profiler.gate.figures import MEAN, STEP, Figure
+from ms_profiler.gate.verdicts import Rules, Verdict
 from ms_profiler.store.format import Category
 from store_builder import MS, StoreBuilder, training
 
@@ -197,6 +199,63 @@ def test_few_runs_decide_by_counts_and_a_tripwire(gate, pools, tmp_path):
     assert gate("--runs", pools["usual"][0], "--versus", *trebled, "--tripwire", "4")[0] == 0
 
 
+def test_few_runs_say_what_decides(gate, pools):
+    _, content, _ = gate("--runs", pools["usual"][0], "--versus", pools["slower"][0])
+    assert "counts and memory decide, and a time only if it is 1.5 times as long" in content["notes"][0]
+
+
+def test_a_sampled_run_is_gated_without_the_cost_of_recording(gate, tmp_path):
+    """Recording costs 3 ms of a step of 17 ms in the base, and 40 ms in the new version, which is equal otherwise."""
+
+    def runs_of(name, **planted):
+        return [compared_run(tmp_path / name, number=number, steps=80, **planted) for number in range(4)]
+
+    base, costly = (runs_of(f"sampled {cost:g}", sampled=4, recording=cost) for cost in (3.0, 40.0))
+    code, content, _ = gate("--runs", *base, "--versus", *costly)
+    assert (code, content["verdict"]) == (0, "pass")
+    step = metric(content, "step time")
+    assert (step["base"], step["new"]) == (17.0, 17.0)
+    assert metric(content, "phase in sampled steps: forward")["new"] == 52.0
+    assert any(note.startswith("Steps were sampled: step times are those of") for note in content["notes"])
+    assert gate("--runs", base[0], "--versus", costly[0])[1]["headline"] == "Steps take 17 -> 17 ms (+0.0%)."
+    assert content["why"]["sampled"] and not any(each["told"] for each in content["why"]["contributors"])
+    slower = runs_of("slower", sampled=4, recording=3.0, layers=(2.0, 2.0, 8.0, 2.0, 2.0, 2.0))
+    code, content, _ = gate("--runs", *base, "--versus", *slower)
+    assert code == 1 and "+6 ms of +6 ms, in sampled steps: Net.2" in content["headline"]
+    whole = runs_of("whole", recording=3.0)
+    assert gate("--runs", *base, "--versus", *whole)[1]["verdict"] == "inconclusive"
+    assert gate("--runs", *whole, "--versus", *base)[1]["verdict"] == "pass"
+    worse = runs_of("worse", recording=3.0, layers=(2.0, 2.0, 22.0, 2.0, 2.0, 2.0))
+    assert gate("--runs", *base, "--versus", *worse)[0] == 1
+
+
+def test_evaluation_and_the_first_step_are_shown(gate, tmp_path):
+    before, after = (
+        compared_run(tmp_path / name, steps=40, evaluation=took, first=first)
+        for name, took, first in (("a", 60.0, 0.0), ("b", 150.0, 900.0))
+    )
+    code, content, _ = gate("--runs", before, "--versus", after)
+    for name, values in (("outside of steps: evaluation", (240.0, 600.0)), ("first step", (17.0, 917.0))):
+        found = metric(content, name)
+        assert (found["base"], found["new"], found["verdict"]) == (*values, "advisory")
+    assert code == 0 and any(note.startswith("Evaluation: 240.0 ms -> 600.0 ms a run") for note in content["notes"])
+
+
+def test_the_headline_names_the_largest_part():
+    def part(kind, what, change):
+        return {"kind": kind, "what": what, "change_ms": change, "told": True}
+
+    usual = [{STEP: Figure(10.0, 10.0)}]
+    found = decide(usual, [{STEP: Figure(20.0, 20.0)}], Rules())
+    parts = [part("runnable", "waiting for a processor", 3.35), part("data", "waiting for data", 2.15)]
+    why = {"change_ms": 7.26, "mean": False, "sampled": False, "contributors": parts}
+    headline = document.of(found, 1, why)["headline"]
+    assert headline.endswith(
+        " +3.35 ms of +7.26 ms: waiting for a processor; the largest part of the job itself, +2.15 ms: waiting for "
+        "data."
+    )
+
+
 @pytest.mark.parametrize(
     "words",
     [
@@ -320,6 +379,13 @@ def test_a_baseline_is_stored_compared_and_changes_on_a_pass_alone(gate, pools, 
 
 
 @pytest.mark.slow
+def test_a_stored_baseline_has_the_step_time_of_the_next_gate(gate, tmp_path):
+    base = made(tmp_path, [1.0, 1.2])
+    _, _, said = gate("--save", tmp_path / "b.json", *base)
+    _, content, _ = gate("--baseline", tmp_path / "b.json", base[0])
+    assert f"2 runs, {metric(content, 'step time')['base']:.6g} ms a step" in said
+
+
 def test_a_threshold_below_the_noise_is_refused_and_a_larger_one_proposed(gate, pools, tmp_path):
     file = tmp_path / "base.json"
     gate("--save", file, *pools["noisy"])
@@ -554,6 +620,7 @@ def test_the_help_names_every_exit_code(capsys):
         cli.main(["gate", "--help"])
     err = capsys.readouterr().out
     assert all(f"{code} " in err.partition("exit codes:")[2] for code in range(5))
+    assert "With fewer runs, a time decides only if" in err
 
 
 def test_temporary_recordings_are_deleted(gate, tmp_path, monkeypatch):

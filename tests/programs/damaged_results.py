@@ -22,7 +22,7 @@ from ms_profiler import cli, options
 from ms_profiler.analysis.driver import engine
 from ms_profiler.errors import MsProfilerError, StoreError
 from ms_profiler.gate import baseline, document, history, sides, text
-from ms_profiler.gate.decide import Rules
+from ms_profiler.gate.verdicts import Rules
 from ms_profiler.job.control.dynamic_file import DynamicFile
 
 #: bytes of address space that the process may use; Polars' threads reserve much of it without using it

@@ -4,6 +4,7 @@ import argparse
 import contextlib
 import errno
 import os
+import statistics
 import sys
 import tempfile
 from collections.abc import Iterator
@@ -26,7 +27,8 @@ Decide whether a job got slower, and say why. Three ways to name the two sides:
   ms-profiler gate --baseline base.json NEW...                     compare with it
 
 Commands also serve as one side: --base 'CMD' --save FILE, or --baseline FILE --new 'CMD'.
-With four runs a side or more, the median step of each run decides about time. Counts and peak memory need one run."""
+With four runs a side or more, the median step of each run decides about time. With fewer runs, a time decides only if
+it is at least --tripwire times as long. Counts and peak memory need one run."""
 EPILOG = "exit codes: " + "; ".join(f"{code} {meaning}" for code, meaning in MEANINGS.items())
 
 REPEAT = 5
@@ -119,7 +121,7 @@ def _gate(args: argparse.Namespace) -> int:
         return PASS
     _check(args)
     from ms_profiler.gate import sides
-    from ms_profiler.gate.decide import Rules
+    from ms_profiler.gate.verdicts import Rules
 
     with _recorded(args) as found:
         rules = Rules(args.threshold, args.tripwire)
@@ -159,7 +161,8 @@ def _check(args: argparse.Namespace) -> None:
         raise UsageError("A gate needs two sides.", remedy)
     if args.baseline:
         from ms_profiler.gate import baseline
-        from ms_profiler.gate.decide import Rules, refuse_low
+        from ms_profiler.gate.decide import refuse_low
+        from ms_profiler.gate.verdicts import Rules
 
         stored = baseline.read(args.baseline)  # an error must come now, not after the commands have run for minutes
         if args.new:
@@ -195,13 +198,14 @@ def _recorded(args: argparse.Namespace) -> Iterator[dict[str, list[str]]]:
 def _save(args: argparse.Namespace, digests: list[Any], rules: Any) -> int:
     """Store runs as a baseline. If the file has a baseline already, the runs must first pass the gate against it."""
     from ms_profiler.gate import baseline, comparable, decide, sides
+    from ms_profiler.gate.verdicts import Verdict
 
     if found := comparable.reasons(digests, []):
         return _report(sides.Gated(decide.not_comparable(found, rules)), args)
     if os.path.exists(args.save) and not args.accept:
         gated = sides.gate_stored(baseline.read(args.save), digests, rules)
         code = _report(gated, args)
-        if gated.decision.verdict is not decide.Verdict.PASS:
+        if gated.decision.verdict is not Verdict.PASS:
             _say(f"{args.save} stays as it was: a baseline changes only on a pass. --accept replaces it in any case.")
             return code
     made = baseline.of(digests)
@@ -210,7 +214,7 @@ def _save(args: argparse.Namespace, digests: list[Any], rules: Any) -> int:
     held = "" if floor is None else f"; with as many new runs it can decide on a threshold of {floor:.1%}"
     if floor is not None and floor > rules.threshold:
         held += f", so gate against it with --threshold {decide.smallest_threshold(floor):g}"
-    middle = made.typical.step.median_ns / 1e6
+    middle = statistics.median(made.step_times)
     runs = "run" if len(digests) == 1 else "runs"
     _say(f"{args.save}: {len(digests)} {runs}, {middle:.6g} ms a step{held}.")
     return PASS

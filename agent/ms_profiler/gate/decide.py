@@ -7,124 +7,27 @@ run on each side is enough for a decision about them.
 
 import statistics
 from collections.abc import Sequence
-from dataclasses import dataclass, field, replace
-from enum import Enum
-from typing import NamedTuple
+from dataclasses import replace
 
 from ms_profiler.errors import UsageError
-from ms_profiler.gate import exits, figures, noise, significance
+from ms_profiler.gate import doubts, figures, noise, significance
 from ms_profiler.gate.figures import Figure, Kind, Metric
+from ms_profiler.gate.verdicts import RUNS, Decision, Judged, Rules, Verdict
 
-#: Smallest number of runs on each side for a decision about time. With three runs on each side, no difference could be
-#: significant.
-RUNS = 4
 _LISTED = 3  #: largest number of figures that the sentence about the verdict names
-THRESHOLD = 0.05
-TRIPWIRE = 1.5
-
-
-class Verdict(Enum):
-    """The verdicts of a gate; their values never change, so scripts may rely on them."""
-
-    PASS = "pass"
-    REGRESSION = "regression"
-    INCONCLUSIVE = "inconclusive"
-    NOT_COMPARABLE = "not comparable"
-    ADVISORY = "advisory"  # for one figure, never for the whole gate: the figure is shown and does not decide
-
-
-@dataclass(frozen=True)
-class Rules:
-    """The rules that decide whether a figure is worse.
-
-    Attributes:
-        threshold: the share by which steps may take longer without a regression, for example 0.05.
-        tripwire: limit for the case of too few runs for a test: the step time is a regression if its ratio new / base
-            is this or more.
-    """
-
-    threshold: float = THRESHOLD
-    tripwire: float = TRIPWIRE
-
-
-@dataclass(frozen=True)
-class Judged:
-    """A figure of both sides, such as the step time, and the verdict on it.
-
-    Attributes:
-        metric: name, unit and rule of the figure.
-        base: median over the base runs, in the metric's unit.
-        new: median over the new runs, in the metric's unit.
-        verdict: the verdict on this figure.
-        why: the reason for the verdict, in one sentence.
-        ratio: `new` divided by `base`; None if `base` is 0.
-        low, high: ends of the interval in which the true ratio probably lies; None if it was not computed.
-        p: p-value of the test whether the new runs are slower; None without a test.
-    """
-
-    metric: Metric
-    base: float
-    new: float
-    verdict: Verdict
-    why: str
-    ratio: float | None
-    low: float | None = None
-    high: float | None = None
-    p: float | None = None
-
-
-@dataclass(frozen=True)
-class Decision:
-    """The verdict of a gate.
-
-    Attributes:
-        verdict: the verdict on all figures together.
-        headline: the verdict in one sentence.
-        judged: the figures with their verdicts; figures that decide come first.
-        reasons: the reasons why the runs are not comparable; empty if they are.
-        notes: further notes for the reader.
-        base_runs, new_runs: number of runs of the old and of the new version.
-        rules: the rules that were applied.
-        spread: how much equal runs differ on the side where they differ more, as a share; None for too few runs.
-    """
-
-    verdict: Verdict
-    headline: str
-    judged: tuple[Judged, ...] = ()
-    reasons: tuple[str, ...] = ()
-    notes: tuple[str, ...] = ()
-    base_runs: int = 0
-    new_runs: int = 0
-    rules: Rules = field(default_factory=Rules)
-    spread: float | None = None
-
-    @property
-    def at_equal_speed(self) -> bool:
-        """Return whether the step time at equal speed of the machine is a regression.
-
-        This figure decides only if the plain step time is inconclusive.
-        """
-        return any(one.metric.kind is Kind.SPEED and one.verdict is Verdict.REGRESSION for one in self.judged)
-
-    def exit_code(self, strict: bool) -> int:
-        """Return the exit code of `ms-profiler gate` for this verdict.
-
-        Args:
-            strict: whether an inconclusive verdict gets an exit code of its own. If not, it gets the code of a pass.
-        """
-        if self.verdict is Verdict.INCONCLUSIVE:
-            return exits.INCONCLUSIVE if strict else exits.PASS
-        codes = {Verdict.PASS: exits.PASS, Verdict.REGRESSION: exits.REGRESSION}
-        return codes.get(self.verdict, exits.NOT_COMPARABLE)
-
-
 Runs = Sequence[dict[str, Figure]]
 #: kinds of figures, in the order in which the verdict shows them
 _ORDER = (Kind.TIME, Kind.SPEED, Kind.MEAN, Kind.COUNT, Kind.MEMORY, Kind.ADVISORY)
 
 
 def decide(
-    base: Runs, new: Runs, rules: Rules, floor_of: Sequence[float] = (), mean: bool = False, left_out: str = ""
+    base: Runs,
+    new: Runs,
+    rules: Rules,
+    floor_of: Sequence[float] = (),
+    mean: bool = False,
+    left_out: str = "",
+    recorded: float | None = None,
 ) -> Decision:
     """Return the verdict on the runs of the two versions; the caller has checked that they can be compared.
 
@@ -135,6 +38,7 @@ def decide(
         floor_of: the step times of a stored baseline's runs. The threshold must not be smaller than their noise allows.
         mean: whether work that recurs in some steps changed, as `basis.by_mean` tells. Then the mean step decides, too.
         left_out: words for the steps that the mean steps leave out; empty for none.
+        recorded: the ratio new / base of the recorded steps, if only some runs were sampled.
 
     Raises:
         UsageError: the threshold is too small for this noise.
@@ -145,8 +49,12 @@ def decide(
     judged = [_without(one, left_out) if left_out and one.metric.kind is Kind.MEAN else one for one in judged]
     judged.sort(key=lambda one: _ORDER.index(one.metric.kind))
     sides = [[run[figures.STEP].value for run in side] for side in (base, new)]
-    noise_here = _noise_of(sides)
-    judged = [_doubted(one, judged, noise_here, rules) if one.metric.kind is Kind.TIME else one for one in judged]
+    noise_here = doubts.noise_of(sides)
+    judged = [doubts.doubted(one, judged, noise_here, rules) if one.metric.kind is Kind.TIME else one for one in judged]
+    judged = [
+        doubts.of_recording(one, recorded, rules, noise_here.runs) if one.metric.kind in (Kind.TIME, Kind.MEAN) else one
+        for one in judged
+    ]
     step = next(one for one in judged if one.metric.name == figures.STEP)
     if step.verdict is not Verdict.INCONCLUSIVE:
         judged = [_without_vote(one) if one.metric.kind is Kind.SPEED else one for one in judged]
@@ -300,47 +208,6 @@ def _without(one: Judged, left_out: str) -> Judged:
     return replace(one, why=f"{one.why}{'; ' * bool(one.why)}without {left_out}")
 
 
-class _Noise(NamedTuple):
-    """How much equal runs differ, on the side on which they differ more.
-
-    Attributes:
-        spread: the typical difference between the step times of this side's runs, as a share; None for too few runs.
-        allowed: the smallest threshold that can be used with this noise and number of runs.
-        times: the step times of this side's runs, in ms.
-        runs: the number of runs of the side that has fewer runs.
-    """
-
-    spread: float | None
-    allowed: float
-    times: list[float]
-    runs: int
-
-
-def _doubted(one: Judged, judged: list[Judged], here: _Noise, rules: Rules) -> Judged:
-    """Make a regression of the step time inconclusive if a change of the machine's speed could explain it.
-
-    The rule applies if equal runs differ by more than the threshold, and the step is not slower at equal speed of the
-    machine. A regression then stays one only if the change exceeds the smallest threshold that these runs allow, and p
-    is below `ALPHA / 2`. Without this rule, two of twenty gates of equal jobs were false alarms on a machine whose
-    speed changes by half. For simulated equal runs that differ by 8 %, the rule reduces false alarms from 3.9 % to
-    2.0 %.
-    """
-    at_speed = next((other for other in judged if other.metric.kind is Kind.SPEED), None)
-    if one.verdict is not Verdict.REGRESSION or at_speed is None or here.runs < RUNS or here.spread is None:
-        return one
-    sure = (one.ratio or 1) - 1 >= here.allowed and (one.p or 0) < significance.ALPHA / 2
-    if here.spread <= rules.threshold or sure or at_speed.high is None or at_speed.high > 1 + rules.threshold:
-        return one
-    why = f"all modules changed alike, and equal runs differ by {here.spread:.1%} here: these runs do not decide"
-    return replace(one, verdict=Verdict.INCONCLUSIVE, why=why)
-
-
-def _noise_of(sides: list[list[float]]) -> _Noise:
-    runs = min(map(len, sides))
-    spread, times = max(((noise.spread(side), side) for side in sides), key=lambda pair: pair[0] or 0.0)
-    return _Noise(spread, noise.floor(times, runs) or 0.0, times, runs)
-
-
 def _without_vote(one: Judged) -> Judged:
     return replace(one, verdict=Verdict.ADVISORY, why="")
 
@@ -383,9 +250,12 @@ def _listed(names: list[str]) -> str:
     return names[0] if len(names) == 1 else f"{', '.join(names[:-1])} and {names[-1]}"
 
 
-def _notes(sides: list[list[float]], here: _Noise, rules: Rules, unsure: bool) -> list[str]:
+def _notes(sides: list[list[float]], here: doubts.Noise, rules: Rules, unsure: bool) -> list[str]:
     if here.runs < RUNS:
-        return [f"With fewer than {RUNS} runs a side, only counts and memory decide."]
+        return [
+            f"With fewer than {RUNS} runs a side, counts and memory decide, and a time only if it is "
+            f"{rules.tripwire:g} times as long, or longer."
+        ]
     notes = [
         f"Equal runs differ by {here.spread or 0:.1%} here; {here.runs} runs a side can decide on a threshold of "
         f"{here.allowed:.1%} or more."

@@ -3,9 +3,9 @@
 from typing import Any, Final
 
 from ms_profiler.analysis.comparison import causes
-from ms_profiler.gate.decide import Decision, Judged, Verdict
 from ms_profiler.gate.figures import Kind
 from ms_profiler.gate.significance import ALPHA
+from ms_profiler.gate.verdicts import Decision, Judged, Verdict
 
 VERSION: Final = 1
 
@@ -44,7 +44,8 @@ def _first(decision: Decision, why: dict[str, Any] | None) -> str:
     """Return a sentence about the part of a step that contributes most to a regression; empty if none stands out."""
     if decision.verdict is not Verdict.REGRESSION or why is None:
         return ""
-    first = next((each for each in why["contributors"] if each["told"] and each["change_ms"] > 0), None)
+    told = [each for each in why["contributors"] if each["told"] and each["change_ms"] > 0]
+    first = told[0] if told else None
     times = (Kind.TIME, Kind.SPEED, Kind.MEAN)
     slower = any(one.metric.kind in times and one.verdict is Verdict.REGRESSION for one in decision.judged)
     # if only a count grew, a slower machine is no explanation
@@ -52,8 +53,12 @@ def _first(decision: Decision, why: dict[str, Any] | None) -> str:
         first = None
     if first is None:
         return ""
-    of = " on average" if why["mean"] else ""
-    return f" {first['change_ms']:+.3g} ms of {why['change_ms']:+.3g} ms{of}: {first['what']}."
+    of = (" on average" if why["mean"] else "") + (", in sampled steps" if why["sampled"] else "")
+    text = f" {first['change_ms']:+.3g} ms of {why['change_ms']:+.3g} ms{of}: {first['what']}"
+    own = next((each for each in told if each["kind"] not in causes.MACHINE), first)
+    if own is not first:
+        text += f"; the largest part of the job itself, {own['change_ms']:+.3g} ms: {own['what']}"
+    return f"{text}."
 
 
 def _metric(one: Judged) -> dict[str, Any]:

@@ -5,12 +5,13 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from enum import Enum
 
-from ms_profiler.analysis.comparison import causes
+from ms_profiler.analysis.comparison import causes, outside_steps
 from ms_profiler.analysis.comparison.digest import Digest
 
 #: name of the figure that decides about time
 STEP = "step time"
 FIRST = "time to first step"
+OWN_FIRST = "first step"
 #: The step time that a run would have if its machine had the speed of the reference run's machine, as
 #: `causes.step_at_speed_of` computes it.
 AT_SPEED = "step time at equal speed"
@@ -71,6 +72,8 @@ MEMORY = (
 _MOST = 1 << 63
 _BYTES = "_bytes"
 _PHASE = "phase: "
+_SAMPLED_PHASE = "phase in sampled steps: "
+_OUTSIDE = "outside of steps: "
 _RUN = " a run"
 _STEP = " a step"
 
@@ -86,7 +89,7 @@ def metric(name: str) -> Metric:
         return Metric(name, Kind.SPEED, "ms")
     if name == MEAN:
         return Metric(name, Kind.MEAN, "ms")
-    if name == FIRST or name.startswith(_PHASE):
+    if name in (FIRST, OWN_FIRST) or name.startswith((_PHASE, _SAMPLED_PHASE, _OUTSIDE)):
         return Metric(name, Kind.ADVISORY, "ms")
     if "bytes" in name:
         return Metric(name, Kind.COUNT, "bytes", room=0.001)
@@ -108,8 +111,12 @@ def of(digest: Digest, reference: Digest | None = None) -> dict[str, Figure]:
         found[MEAN] = _single(digest.step.mean_ns / 1e6)
     if digest.step.first_ns is not None:
         found[FIRST] = _single(digest.step.first_ns / 1e6)
+    if digest.step.own_first_ns is not None:
+        found[OWN_FIRST] = _single(digest.step.own_first_ns / 1e6)
     for name, nanoseconds in digest.phases.items():
-        found[_PHASE + name] = _single(nanoseconds / 1e6)
+        found[(_SAMPLED_PHASE if digest.step.sampled else _PHASE) + name] = _single(nanoseconds / 1e6)
+    for name, part in digest.outside.items():
+        found[_OUTSIDE + outside_steps.PARTS.get(name, name)] = _single(part.ns / 1e6)
     for name, count in digest.counts.items():
         label = name.replace("_", " ") + (_STEP if count.per == "step" else _RUN)
         found[label] = Figure(count.value, count.least)

@@ -6,14 +6,24 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
-from ms_profiler.analysis.comparison import basis, causes, comparing, condensing, recurrence, runs
+from ms_profiler.analysis.comparison import (
+    basis,
+    causes,
+    comparing,
+    condensing,
+    outside_steps,
+    recurrence,
+    runs,
+    sampled,
+)
 from ms_profiler.analysis.comparison.causes import Contributor
 from ms_profiler.analysis.comparison.digest import Digest
+from ms_profiler.analysis.comparison.sampled import Sampled
 from ms_profiler.errors import StoreError, UsageError
 from ms_profiler.gate import baseline, comparable, decide, figures
 from ms_profiler.gate.baseline import Baseline
-from ms_profiler.gate.decide import Decision, Rules
 from ms_profiler.gate.errors import IncompleteError
+from ms_profiler.gate.verdicts import Decision, Rules
 
 #: An operator is listed if it runs at least this much more often in a step than before. A smaller difference may be
 #: chance.
@@ -51,6 +61,7 @@ class Gated:
         return {
             "change_ms": _milliseconds(found.change_ns),
             "mean": found.mean,
+            "sampled": found.sampled != Sampled.NONE.value,
             "contributors": [_contributor(each) for each in parts[False]],
             "unexplained_ms": _milliseconds(sum(each.change_ns for each in parts[True])),
             "more_of": _more_of(self.base, self.new),
@@ -110,7 +121,8 @@ def gate(base: Sequence[Digest], new: Sequence[Digest], rules: Rules) -> Gated:
         return Gated(decide.not_comparable(found, rules))
     reference = baseline.typical([*base])
     before, after = ([figures.of(run, reference) for run in side] for side in (base, new))
-    decision = decide.decide(before, after, rules, (), basis.by_mean(base, new), _left_out(base, new))
+    own = (basis.by_mean(base, new), _left_out(base, new), _recorded(base, new))
+    decision = decide.decide(before, after, rules, (), *own)
     return _explained(decision, base, new)
 
 
@@ -134,8 +146,17 @@ def gate_stored(stored: Baseline, new: Sequence[Digest], rules: Rules) -> Gated:
     # the baseline has the steps of its typical run only
     known = _left_out([stored.typical], new)
     left_out = f"at least {known}" if known and len(stored.runs) > 1 else known
-    decision = decide.decide(stored.runs, after, rules, stored.step_times, mean, left_out)
+    recorded = _recorded([stored.typical], new)
+    decision = decide.decide(stored.runs, after, rules, stored.step_times, mean, left_out, recorded)
     return _explained(decision, [stored.typical], new)
+
+
+def _recorded(base: Sequence[Digest], new: Sequence[Digest]) -> float | None:
+    """Return the ratio new / base of the recorded steps if only some runs were sampled; None otherwise."""
+    if not sampled.of(base, new).mixed:
+        return None
+    first, second = (statistics.median(sampled.recorded(run.step) for run in side) for side in (base, new))
+    return second / max(first, 1)
 
 
 def _left_out(base: Sequence[Digest], new: Sequence[Digest]) -> str:
@@ -144,7 +165,11 @@ def _left_out(base: Sequence[Digest], new: Sequence[Digest]) -> str:
 
 
 def _explained(decision: Decision, base: Sequence[Digest], new: Sequence[Digest]) -> Gated:
-    notes = comparable.remarks(base[0].fingerprint, new[0].fingerprint)
+    notes = [
+        *sampled.notes(sampled.of(base, new), ("the base", "the new version")),
+        *outside_steps.changed(base, new),
+        *comparable.remarks(base[0].fingerprint, new[0].fingerprint),
+    ]
     return Gated(decide.with_notes(decision, *notes), base, new)
 
 

@@ -80,7 +80,9 @@ def _contributors(document: dict[str, Any], why: dict[str, Any]) -> list[str]:
     change = f"{why['change_ms']:+.3f} ms a step{' on average' * why['mean']}"
     step = next((each["verdict"] for each in document["metrics"] if each["kind"] == "time"), "")
     by_chance = document["verdict"] == "inconclusive" or (step == "advisory" and not why["mean"])
-    text = ["", f"Differences, which may be chance: {change}" if by_chance else f"Why: {change}"]
+    which = " in sampled steps" * why["sampled"]
+    title = f"Differences{which}, which may be chance" if by_chance else f"Why{',' * bool(which)}{which}"
+    text = ["", f"{title}: {change}"]
     for each in shown:
         advice = f"; {each['advice']}" if each["advice"] else ""
         known = each["before_ms"] is not None

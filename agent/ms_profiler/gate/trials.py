@@ -13,8 +13,8 @@ from collections.abc import Callable
 
 from ms_profiler.analysis.comparison.digest import Digest
 from ms_profiler.gate import made_runs, sides
-from ms_profiler.gate.decide import Rules, Verdict
 from ms_profiler.gate.made_runs import Noise
+from ms_profiler.gate.verdicts import Rules, Verdict
 
 RUNS = 5  #: number of runs on each side of a trial
 POOL = 100  #: number of runs in each pool

@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 from statistics import median
 from typing import Final
 
-from ms_profiler.analysis.comparison import matching, recurrence, repeats
+from ms_profiler.analysis.comparison import matching, recurrence, repeats, sampled
 from ms_profiler.analysis.comparison.causes import MACHINE, REMARKABLE, Causes, between
 from ms_profiler.analysis.comparison.digest import Digest
 from ms_profiler.analysis.comparison.runs import averaged
@@ -60,7 +60,7 @@ def choose(before: Sequence[Digest], after: Sequence[Digest]) -> Sides:
     if found is not None:
         return found
     spread = max(repeats.spread(before), repeats.spread(after))
-    return _sides(repeats.typical(before), repeats.typical(after), spread)
+    return _sides(repeats.typical(before), repeats.typical(after), spread, sampled.of(before, after))
 
 
 def by_mean(before: Sequence[Digest], after: Sequence[Digest]) -> bool:
@@ -83,7 +83,8 @@ def _means(before: Sequence[Digest], after: Sequence[Digest]) -> Sides | None:
     if abs(more) <= max(OTHER * abs(change), REMARKABLE * medians[0]) or not recurrence.recurs(before, after):
         return None
     spread = max(repeats.spread(before, mean=True), repeats.spread(after, mean=True))
-    found = _sides(averaged(repeats.typical(before)), averaged(repeats.typical(after)), spread)
+    kind = sampled.of(before, after)
+    found = _sides(averaged(repeats.typical(before)), averaged(repeats.typical(after)), spread, kind)
     work = sum(each.change_ns for each in found.causes.told if each.kind not in MACHINE)
     if not found.causes.remarkable or work * more < 0 or abs(work) < KNOWN * abs(more):
         return None
@@ -94,6 +95,6 @@ def _middle(side: Sequence[Digest], name: str) -> float:
     return float(median(getattr(run.step, name) for run in side))
 
 
-def _sides(first: Digest, second: Digest, spread: float) -> Sides:
+def _sides(first: Digest, second: Digest, spread: float, kind: sampled.Sampled) -> Sides:
     matches = matching.match(first, second)
-    return Sides(first, second, matches, between(first, second, matches, spread))
+    return Sides(first, second, matches, between(first, second, matches, spread, kind))

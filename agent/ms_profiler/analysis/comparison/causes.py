@@ -15,7 +15,9 @@ from typing import Final
 
 from ms_profiler.analysis.comparison import evidence, matching
 from ms_profiler.analysis.comparison.digest import Cell, Digest
+from ms_profiler.analysis.comparison.module_changes import Tree
 from ms_profiler.analysis.comparison.moments import DEVICE
+from ms_profiler.analysis.comparison.sampled import Sampled, recorded
 from ms_profiler.analysis.metrics import bounds, critical_path
 from ms_profiler.analysis.metrics.handed_over import PASSED
 
@@ -44,11 +46,6 @@ ASKED: Final = 0.005
 #: module. Here d = median(|factor of a module / common factor - 1|)
 BEYOND: Final = 0.1
 APART: Final = 2.5
-#: contributors are sorted by their changes. To put the job's contributors first, the change of a contributor from the
-#: machine is divided by this number for sorting
-WEIGHT: Final = 2
-#: inner modules, and not the module around them, are the cause if they have at least this share of the outer change
-INSIDE: Final = 0.7
 #: parts of a step whose cells form one contributor for each part, whatever module they are in
 _WAITS: Final = (bounds.DATA, bounds.COMPILE, bounds.CHECKPOINT, bounds.GARBAGE, bounds.RUNNABLE)
 _OF_DEVICE: Final = (critical_path.COPY, critical_path.GAP)
@@ -100,6 +97,8 @@ class Causes:
             exactly, and their times to the step of each run. The last two are the small differences and the
             unexplained rest.
         mean: whether mean steps are compared (`basis`), and not median steps.
+        sampled: which runs were sampled, as a value of `sampled.Sampled`. In sampled runs, the contributors are those
+            of sampled steps. They are told only if these steps changed about as much as the others.
     """
 
     before_ns: int
@@ -109,6 +108,7 @@ class Causes:
     factor: float
     contributors: tuple[Contributor, ...]
     mean: bool = False
+    sampled: str = Sampled.NONE.value
 
     @property
     def change_ns(self) -> int:
@@ -121,7 +121,13 @@ class Causes:
         return [each for each in self.contributors if each.told]
 
 
-def between(first: Digest, second: Digest, matches: Sequence[matching.Match], spread: float) -> Causes:
+def between(
+    first: Digest,
+    second: Digest,
+    matches: Sequence[matching.Match],
+    spread: float,
+    sampled: Sampled = Sampled.NONE,
+) -> Causes:
     """Return the reasons why the step time differs between two runs.
 
     Args:
@@ -129,12 +135,14 @@ def between(first: Digest, second: Digest, matches: Sequence[matching.Match], sp
         second: the run after.
         matches: the modules of both runs, from `matching.match`.
         spread: the usual variation of steps, as a share of the step.
+        sampled: which runs were sampled.
     """
     was = {each.after: each.before for each in matches if each.before is not None and each.after is not None}
     now = {before: after for after, before in was.items()}
     pairs = _Pairs(first, second, now)
     factor = pairs.factor()
     change = second.step.median_ns - first.step.median_ns
+    explained = sampled.explained(change, second.told_ns - first.told_ns)
     floor = max(LEAST, min(spread, MOST)) * first.step.median_ns
     found = [*pairs.waits(), *pairs.modules(factor, max(SHOWN * abs(change), floor))]
     if factor != 1:
@@ -144,17 +152,21 @@ def between(first: Digest, second: Digest, matches: Sequence[matching.Match], sp
             each,
             was=was.get(each.module) or "" if was.get(each.module) != each.module else "",
             share=each.change_ns / change if change else 0.0,
-            told=each.kind != SMALL and abs(each.change_ns) >= max(SHOWN * abs(change), floor, 1),
+            told=explained and each.kind != SMALL and abs(each.change_ns) >= max(SHOWN * abs(change), floor, 1),
         )
         for each in found
     ]
-    shown = sorted((each for each in known if each.told), key=lambda each: (-_toward(each, change), each.name))
+    shown = sorted((each for each in known if each.told), key=lambda each: (-toward(each, change), each.name))
     small = [each for each in known if not each.told]
     rest = change - sum(each.change_ns for each in known)
     ends = (_sum(SMALL, small, change), _rest(first, second, rest, change))
     large = max(REMARKABLE, spread) * first.step.median_ns
-    remarkable = abs(change) > large or any(abs(each.change_ns) > large for each in shown if each.kind not in MACHINE)
-    return Causes(first.step.median_ns, second.step.median_ns, spread, remarkable, factor, (*shown, *ends))
+    seen = recorded(second.step) - recorded(first.step)
+    remarkable = abs(change) > large and (not sampled.mixed or (abs(seen) > large and seen * change > 0))
+    if sampled is Sampled.NONE:
+        remarkable |= any(abs(each.change_ns) > large for each in shown if each.kind not in MACHINE)
+    steps = (first.step.median_ns, second.step.median_ns)
+    return Causes(*steps, spread, remarkable, factor, (*shown, *ends), sampled=sampled.value)
 
 
 def step_at_speed_of(reference: Digest, run: Digest) -> float | None:
@@ -165,8 +177,11 @@ def step_at_speed_of(reference: Digest, run: Digest) -> float | None:
         run: a run of the same or nearly the same job.
 
     Returns:
-        The median step with its computing divided by the common factor; None if there are too few modules for a factor.
+        The median step with its computing divided by the common factor; None if there are too few modules for a factor,
+        or if a run was sampled. The computing of sampled steps contains the cost of recording.
     """
+    if reference.step.sampled or run.step.sampled:
+        return None
     matches = matching.match(reference, run)
     now = {each.before: each.after for each in matches if each.before is not None and each.after is not None}
     pairs = _Pairs(reference, run, now)
@@ -175,9 +190,14 @@ def step_at_speed_of(reference: Digest, run: Digest) -> float | None:
     return run.step.median_ns - pairs.computing_ns() * (1 - 1 / pairs.factor())
 
 
-def _toward(each: Contributor, change: int) -> float:
-    toward = each.change_ns if change >= 0 else -each.change_ns
-    return toward / WEIGHT if each.kind in MACHINE and toward > 0 else toward
+def toward(each: Contributor, change: int) -> int:
+    """Return by how much a contributor changes the step in the direction of the whole change, in ns.
+
+    Args:
+        each: the contributor.
+        change: the change of the step time, in ns.
+    """
+    return each.change_ns if change >= 0 else -each.change_ns
 
 
 def _sum(name: str, small: Sequence[Contributor], change: int) -> Contributor:
@@ -290,7 +310,7 @@ class _Pairs:
                 for key, each in more.items()
             }
         found = [self._contributor(kind, name, [(kind, name)], more) for kind, name in more if kind != MODULE]
-        tree = _Tree({name: each for (kind, name), each in more.items() if kind == MODULE})
+        tree = Tree({name: each for (kind, name), each in more.items() if kind == MODULE})
         for path, inside in tree.explained(least):
             found.append(self._contributor(MODULE, path, [(MODULE, name) for name in inside], more))
         if factor != 1:
@@ -311,55 +331,6 @@ class _Pairs:
         change = sum(more[key] for key in keys)
         module = name if kind == MODULE else ""
         return Contributor(kind, title, module, "", before, after, change, 0.0, reason, False)
-
-
-class _Tree:
-    """A tree of modules with the change of their times.
-
-    Args:
-        more: path of a module -> change of its time in ns, without the modules inside it.
-    """
-
-    def __init__(self, more: dict[str, int]) -> None:
-        self.own = more
-        self.children: dict[str, list[str]] = {}
-        self.inside: dict[str, list[str]] = {}
-        self.roots: list[str] = []
-        for path in sorted(more):
-            parts = path.split(".")
-            for length in range(1, len(parts) + 1):
-                outer = ".".join(parts[:length])
-                self.inside.setdefault(outer, []).append(path)
-                around = ".".join(parts[: length - 1])
-                below = self.children.setdefault(around, []) if around else self.roots
-                if outer not in below:
-                    below.append(outer)
-
-    def change(self, path: str) -> int:
-        """Return the change of a module and of all modules in it."""
-        return sum(self.own[name] for name in self.inside[path])
-
-    def explained(self, least: float) -> list[tuple[str, list[str]]]:
-        """Return the modules that explain the change, each with the inner modules whose change it includes.
-
-        Args:
-            least: smallest change that is shown, ns.
-        """
-        return [each for root in self.roots for each in self._explained(root, least)]
-
-    def _explained(self, path: str, least: float) -> list[tuple[str, list[str]]]:
-        children = self.children.get(path, [])
-        large = [child for child in children if abs(self.change(child)) >= least]
-        whole = self.change(path)
-        few = len(large) == 1 or 2 * len(large) <= len(children)
-        most = abs(sum(self.change(child) for child in large)) >= INSIDE * abs(whole)
-        opposed = len({self.change(child) > 0 for child in large}) > 1
-        if not large or not (opposed or (few and most)):
-            return [(path, self.inside[path])]
-        found = [each for child in large for each in self._explained(child, least)]
-        combined = {name for _, names in found for name in names}
-        rest = [name for name in self.inside[path] if name not in combined]
-        return [*found, (path, rest)] if rest else found
 
 
 def _key(cell: Cell) -> _Key:

@@ -5,7 +5,7 @@ from dataclasses import asdict, dataclass
 from statistics import median
 from typing import Any, Final
 
-from ms_profiler.analysis.comparison import basis, counting, matching, recurrence
+from ms_profiler.analysis.comparison import basis, counting, matching, outside_steps, recurrence, sampled
 from ms_profiler.analysis.comparison.causes import Causes
 from ms_profiler.analysis.comparison.digest import Digest, Module, Named
 from ms_profiler.errors import NotComparableError
@@ -46,9 +46,12 @@ class Side:
         mean_ns: mean step of the side, without single disturbed steps: the median of the runs' mean steps; 0 if
             unknown.
         steps: the number of steady steps in the run with the fewest of them.
+        sampled: if steps were sampled, the number of sampled steady steps in the run with the fewest of them; the step
+            times are then those of the other steps. 0 if all steps were recorded.
         left_out: number of steps of all runs that `mean_ns` leaves out.
         longer: number of the other steps that take more than twice as long as the median step of their run.
         first_ns: the time from the first record to the end of the first step; None if unknown.
+        own_first_ns: the duration of the first step; None if unknown.
         ranks: numbers of the ranks that were read.
         expected: number of ranks of the launch.
         dropped: number of records, over all runs, that were dropped for lack of room.
@@ -61,9 +64,11 @@ class Side:
     most_ns: int
     mean_ns: int
     steps: int
+    sampled: int
     left_out: int
     longer: int
     first_ns: int | None
+    own_first_ns: int | None
     ranks: tuple[int, ...]
     expected: int
     dropped: int
@@ -233,7 +238,11 @@ def compare(before: Sequence[Digest], after: Sequence[Digest], names: tuple[str,
         counts=tuple(_counts(first, second)),
         memory=tuple(_memory(first, second)),
         differences=tuple(_differences(first, second)),
-        notes=tuple(_notes(first, second, matches, names)),
+        notes=(
+            *sampled.notes(sampled.of(before, after), names),
+            *outside_steps.changed(before, after),
+            *_notes(first, second, matches, names),
+        ),
     )
 
 
@@ -249,9 +258,11 @@ def _side(name: str, found: Sequence[Digest], one: Digest) -> Side:
         most_ns=max(medians),
         mean_ns=round(median(means)) if all(means) else 0,
         steps=one.step.count,
+        sampled=one.step.sampled,
         left_out=recurrence.left_out(found),
         longer=sum(ns > 2 * middle for each, middle in zip(kept, medians, strict=True) for ns in each),
         first_ns=one.step.first_ns,
+        own_first_ns=one.step.own_first_ns,
         ranks=whole.present,
         expected=whole.expected,
         dropped=whole.dropped,

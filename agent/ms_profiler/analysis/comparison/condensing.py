@@ -5,7 +5,7 @@ from typing import Final
 
 import polars as pl
 
-from ms_profiler.analysis.comparison import counting, moments, recurrence
+from ms_profiler.analysis.comparison import counting, moments, outside_steps, recurrence, sampled
 from ms_profiler.analysis.comparison.digest import (
     VERSION,
     Average,
@@ -17,8 +17,8 @@ from ms_profiler.analysis.comparison.digest import (
     Hint,
     Module,
     Named,
-    StepTime,
 )
+from ms_profiler.analysis.comparison.step_time import StepTime
 from ms_profiler.analysis.metrics import dataset, intervals, module_tree, phases
 from ms_profiler.analysis.metrics.diagnosis import Diagnosis, diagnose
 from ms_profiler.analysis.metrics.measures import Measures
@@ -26,8 +26,6 @@ from ms_profiler.analysis.metrics.steps import settled, stepping
 from ms_profiler.store.format import Category
 from ms_profiler.store.names import FETCHED
 
-#: if more than this share of the steps after the first `WARMING` steps compile, compiling counts as regular work
-REPEATED: Final = 0.1
 #: a job usually compiles its graphs within this number of first steps
 WARMING: Final = 5
 #: largest number of operators, of kernels, and of modules in a digest; those with the longest times are kept
@@ -53,7 +51,8 @@ def condense(measures: Measures) -> Digest:
     step = _step(measures, steady)
     average = None
     if recurrence.apart(step.median_ns, step.mean_ns):
-        whole = recurrence.kept(steady.sort("start_ns")["row"].to_list(), list(step.durations_ns))
+        ordered = steady.sort("start_ns")
+        whole = recurrence.kept(ordered["row"].to_list(), ordered["duration_ns"].to_list())
         known = set(inside)
         average = _parts(measures, found, inside, [row for row in whole if row in known])
     return Digest(
@@ -82,6 +81,7 @@ def condense(measures: Measures) -> Digest:
             ended=(_ended(measures),),
         ),
         fingerprint=_fingerprint(measures),
+        outside=outside_steps.parts(measures),
         average=average,
     )
 
@@ -117,7 +117,7 @@ def _warming(measures: Measures) -> list[int]:
     known = measures.steps.table.with_row_index("row").filter("recorded")["row"].to_list()
     compiled = set(measures.compiled)
     later = [row for row in known[WARMING:] if row in compiled]
-    if len(later) <= REPEATED * len(known[WARMING:]):
+    if len(later) <= sampled.REPEATED * len(known[WARMING:]):
         return list(measures.compiled)
     return [row for row in known[:WARMING] if row in compiled]
 
@@ -135,19 +135,24 @@ def _diagnosis(measures: Measures, compiled: list[int]) -> Diagnosis:
 
 
 def _step(measures: Measures, steady: pl.DataFrame) -> StepTime:
-    durations = steady.sort("start_ns")["duration_ns"].to_list()
+    others = sampled.others(measures)
+    known = steady if others is None else others
+    durations = known.sort("start_ns")["duration_ns"].to_list()
     recording, table = measures.recording, measures.steps.table
     first = None
     if not recording.foreign and table.height:
         first = int(table["end_ns"][0]) - int(min(recording.processes["first_ns"].to_list()))
     return StepTime(
-        median_ns=round(steady["duration_ns"].median() or 0),  # type: ignore[arg-type]
+        median_ns=round(known["duration_ns"].median() or 0),  # type: ignore[arg-type]
         first_ns=first,
         durations_ns=tuple(durations),
         count=len(durations),
         total=table.height,
         source=measures.steps.source.name.lower(),
         mean_ns=recurrence.mean(durations),
+        sampled=0 if others is None else steady.height,
+        recorded_ns=0 if others is None else round(steady["duration_ns"].median() or 0),  # type: ignore[arg-type]
+        own_first_ns=int(table["duration_ns"][0]) if table.height else None,
     )
 
 

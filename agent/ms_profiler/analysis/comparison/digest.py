@@ -4,39 +4,15 @@ A digest describes one launch with all its ranks. Its times and counts are those
 `Digest.from_dict` reverses `Digest.to_dict`, but ignores fields that a later version of ms-profiler added.
 """
 
-from dataclasses import asdict, dataclass, fields, is_dataclass
+from dataclasses import asdict, dataclass, field, fields, is_dataclass
 from types import UnionType
 from typing import Any, Final, TypeVar, Union, get_args, get_origin, get_type_hints
 
+from ms_profiler.analysis.comparison.step_time import StepTime
 from ms_profiler.errors import StoreError
 
 #: version of the form of a digest; a digest of a later version than this is refused
 VERSION: Final = 1
-
-
-@dataclass(frozen=True)
-class StepTime:
-    """The durations of a run's steps.
-
-    Attributes:
-        median_ns: the median of the steady steps. The first step and steps that compiled are not steady. However, if
-            more than a tenth of the steps after the fifth one compiled, all steps after the fifth one are steady.
-        first_ns: the time from the first record of the run to the end of its first step; None if another tool recorded
-            the run.
-        durations_ns: the duration of each steady step of the slowest rank, in order.
-        count: the number of steady steps.
-        total: the number of all steps of the run.
-        source: the source of the step marks, which tell where a step ends.
-        mean_ns: the mean of the steady steps without those that `recurrence.kept` leaves out; 0 if unknown.
-    """
-
-    median_ns: int
-    first_ns: int | None
-    durations_ns: tuple[int, ...]
-    count: int
-    total: int
-    source: str
-    mean_ns: int = 0
 
 
 @dataclass(frozen=True)
@@ -134,6 +110,19 @@ class Count:
         """
         usual = self.least <= after.value <= self.most and after.least <= self.value <= after.most
         return self.value != after.value and not usual
+
+
+@dataclass(frozen=True)
+class Outside:
+    """A part of a run outside of its steps, such as evaluation.
+
+    Attributes:
+        ns: the time of this part in the whole run.
+        count: the number of its intervals, for example of evaluations.
+    """
+
+    ns: int
+    count: int
 
 
 @dataclass(frozen=True)
@@ -296,6 +285,7 @@ class Digest:
         advice: the advice, the largest cause first.
         completeness: missing parts of the run.
         fingerprint: machine, versions and workload.
+        outside: the parts of the run outside of its steps, by name, as in `outside_steps.PARTS`.
         average: the parts of the mean step; None if it hardly differs from a usual step.
     """
 
@@ -318,6 +308,7 @@ class Digest:
     advice: tuple[Hint, ...]
     completeness: Completeness
     fingerprint: Fingerprint
+    outside: dict[str, Outside] = field(default_factory=dict)
     average: Average | None = None
 
     def to_dict(self) -> dict[str, Any]:
@@ -348,7 +339,15 @@ class Digest:
 
 
 #: Fields that were added without a new version -> their values in files without them, because users keep old digests.
-_ADDED: Final[dict[str, Any]] = {"caller": "", "mean_ns": 0, "average": None}
+_ADDED: Final[dict[str, Any]] = {
+    "caller": "",
+    "mean_ns": 0,
+    "sampled": 0,
+    "recorded_ns": 0,
+    "own_first_ns": None,
+    "average": None,
+    "outside": {},
+}
 
 #: largest number in a digest: nanoseconds since the epoch and bytes have 64 bits
 _MOST: Final = 1 << 63

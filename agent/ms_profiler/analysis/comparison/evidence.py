@@ -76,7 +76,7 @@ _EACH: Final = 12
 
 
 def of_wait(kind: str, first: Digest, second: Digest, before: Sequence[Cell], after: Sequence[Cell]) -> str:
-    """Return the evidence for a wait: the change of its count, and the advice of the slower run.
+    """Return the evidence for a wait: the change of its count, and the advice of the run that waits longer.
 
     Args:
         kind: part of a step, as defined in `metrics.bounds`.
@@ -86,12 +86,12 @@ def of_wait(kind: str, first: Digest, second: Digest, before: Sequence[Cell], af
         after: the parts of the second run's step time (cells) that belong to the wait.
     """
     found = [counted(name, first, second) for name in _COUNTS.get(kind, ())]
-    longer = second if _ns(after) >= _ns(before) else first
+    longer, word = (second, "after") if _ns(after) >= _ns(before) else (first, "before")
     if kind == bounds.DATA:
-        found += [longer.slow_transform or _waits(longer)]
+        found += [f"{word}: {longer.slow_transform}" if longer.slow_transform else _waits(first, second, longer)]
     if kind != bounds.DATA or not found[-1]:
         causes = _HINTS.get(kind, ())
-        found += [hint.evidence for hint in longer.advice if hint.cause in causes][:1]
+        found += [f"{word}: {hint.evidence}" for hint in longer.advice if hint.cause in causes][:1]
     if kind in (bounds.LAUNCH, bounds.HOST, bounds.SYNC, bounds.COMPILE, bounds.GARBAGE, bounds.COMMUNICATION):
         found += changes(before, after, "what")[:1]
     return "; ".join(each for each in found if each)
@@ -243,15 +243,25 @@ def _ns(cells: Sequence[Cell]) -> int:
     return sum(cell.ns for cell in cells)
 
 
-def _waits(run: Digest) -> str:
-    """Return text about the data operation with the longest wait; empty if no operation waited."""
-    found = sorted(run.waits, key=lambda wait: -wait.ns)
+def _waits(first: Digest, second: Digest, longer: Digest) -> str:
+    """Return text about the data operation with the longest wait; empty if no operation waited.
+
+    The text has means over the whole runs, because these waits are not known step by step.
+    """
+    found = sorted(longer.waits, key=lambda wait: -wait.ns)
     # without workers, the training process itself fetches the batch while it waits for it
     inner = next((wait for wait in found if wait.operation == "fetch batch"), None)
     outer = next((wait for wait in found if wait is not inner), None)
     if outer is None or not outer.count:
         return ""
-    sentence = f"{outer.operation}: {length(outer.ns / outer.count)} each"
+    each = [_each(run, outer.operation) for run in (first, second)]
+    change = " -> ".join(each) if all(each) else f"{each[0] or each[1]} {'before' if each[0] else 'after'}"
+    sentence = f"{outer.operation}: {change} each, as a mean over the whole run"
     if inner is not None and 2 * inner.ns >= outer.ns:
         sentence += ", nearly all of it fetching the batch in the training process (no workers)"
     return sentence
+
+
+def _each(run: Digest, operation: str) -> str:
+    """Return the mean length of a run's waits for an operation as text; empty if it has none."""
+    return next((length(wait.ns / wait.count) for wait in run.waits if wait.operation == operation and wait.count), "")

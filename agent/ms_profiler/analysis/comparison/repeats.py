@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from statistics import fmean, median
 
-from ms_profiler.analysis.comparison import recurrence
+from ms_profiler.analysis.comparison import recurrence, sampled
 from ms_profiler.analysis.comparison.digest import Count, Digest
 from ms_profiler.analysis.comparison.runs import merge
 
@@ -24,10 +24,14 @@ def typical(runs: Sequence[Digest]) -> Digest:
     edge = len(ordered) // 4
     middle = ordered[edge : len(ordered) - edge]
     whole = merge(middle)
+    seen = any(run.step.sampled for run in runs)
     step = replace(
         whole.step,
         median_ns=round(median(run.step.median_ns for run in runs)),
         first_ns=_median([run.step.first_ns for run in runs]),
+        own_first_ns=_median([run.step.own_first_ns for run in runs]),
+        sampled=min(run.step.sampled for run in runs),
+        recorded_ns=round(median(sampled.recorded(run.step) for run in runs)) if seen else 0,
         mean_ns=round(median(run.step.mean_ns for run in runs)) if all(run.step.mean_ns for run in runs) else 0,
         durations_ns=ordered[len(ordered) // 2].step.durations_ns,
         count=min(run.step.count for run in runs),

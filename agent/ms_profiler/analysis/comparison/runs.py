@@ -5,6 +5,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import fields, replace
 from typing import Final
 
+from ms_profiler.analysis.comparison import outside_steps
 from ms_profiler.analysis.comparison.digest import (
     Average,
     Cell,
@@ -15,8 +16,8 @@ from ms_profiler.analysis.comparison.digest import (
     Memory,
     Module,
     Named,
-    StepTime,
 )
+from ms_profiler.analysis.comparison.step_time import StepTime
 from ms_profiler.analysis.driver import engine
 from ms_profiler.errors import StoreError, UsageError
 
@@ -116,6 +117,9 @@ def merge(parts: Sequence[Digest]) -> Digest:
             total=min(part.step.total for part in parts),
             source=first.step.source,
             mean_ns=_mean([part.step.mean_ns for part in parts]) if all(part.step.mean_ns for part in parts) else 0,
+            sampled=max(part.step.sampled for part in parts),
+            recorded_ns=_mean([part.step.recorded_ns for part in parts]),
+            own_first_ns=_most([part.step.own_first_ns for part in parts]),
         ),
         told_ns=_mean([part.told_ns for part in parts]),
         phases=_sums([part.phases for part in parts]),
@@ -138,6 +142,7 @@ def merge(parts: Sequence[Digest]) -> Digest:
             damaged=sum(each.damaged for each in whole),
             ended=tuple(end for each in whole for end in each.ended),
         ),
+        outside=outside_steps.mean([part.outside for part in parts]),
         average=_average(parts),
     )
 

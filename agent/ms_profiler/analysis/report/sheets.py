@@ -5,9 +5,10 @@ from dataclasses import dataclass
 from typing import Final
 
 from ms_profiler.analysis.comparison import evidence
-from ms_profiler.analysis.comparison.causes import REMARKABLE, Contributor
+from ms_profiler.analysis.comparison.causes import MACHINE, REMARKABLE, Causes, Contributor, toward
 from ms_profiler.analysis.comparison.comparing import Comparison, NamedRow, Row
 from ms_profiler.analysis.comparison.recurrence import apart, single
+from ms_profiler.analysis.comparison.sampled import Sampled
 from ms_profiler.analysis.metrics.advice.base import length, size
 from ms_profiler.analysis.report.bounded import PARTS
 
@@ -49,8 +50,9 @@ def verdict(found: Comparison) -> str:
     if not causes.remarkable:
         usual = causes.spread * 100
         sentence = f"Nothing remarkable: steps differ by {much}, and vary by {usual:.1f} % without a change."
+        if Sampled(causes.sampled).mixed and abs(change) > max(causes.spread, REMARKABLE) * before:
+            sentence = f"Nothing is sure: steps differ by {much}, which may be the cost of recording."
     else:
-        largest = [f"{each.name} ({evidence.signed(each.change_ns)})" for each in causes.told[:1]]
         sentence = (
             f"Steps take {length(abs(change))} {'longer' if change >= 0 else 'less'} ({change / before * 100:+.1f} %)"
         )
@@ -59,7 +61,7 @@ def verdict(found: Comparison) -> str:
         elif abs(change) <= max(causes.spread, REMARKABLE) * before:
             usual = max(causes.spread, REMARKABLE) * 100
             sentence = f"Steps differ by {much}, as equal runs may ({usual:.1f} %), but spend the time differently"
-        sentence += f": {largest[0]}." if largest else "."
+        sentence += _because(causes)
         if causes.mean:
             without = found.before.left_out + found.after.left_out
             sentence += f" The mean leaves out {single(without)}." if without else ""
@@ -72,6 +74,19 @@ def verdict(found: Comparison) -> str:
         ]
         sentence += f" Counts that changed: {'; '.join(words)}."
     return sentence
+
+
+def _because(causes: Causes) -> str:
+    """Return the end of the first sentence: the cause of the largest part, and of the largest part that the job has."""
+    change = causes.change_ns
+    told = sorted(causes.told, key=lambda each: -toward(each, change))
+    named = [f"{each.name} ({evidence.signed(each.change_ns)})" for each in told]
+    if not told:
+        sampled = causes.sampled != Sampled.NONE.value and causes.change_ns
+        return "; the sampled steps do not show why." if sampled else "."
+    text = f": {'in sampled steps, ' * (causes.sampled != Sampled.NONE.value)}{named[0]}"
+    own = next((at for at, each in enumerate(told) if each.kind not in MACHINE and toward(each, change) > 0), 0)
+    return f"{text}; the largest part of the job itself is {named[own]}." if own else f"{text}."
 
 
 def _medians(found: Comparison) -> str:
@@ -87,7 +102,10 @@ def lines(found: Comparison) -> Iterator[str]:
         without = f" without {single(side.left_out)}" if side.left_out else ""
         differs = apart(side.step_ns, side.mean_ns or side.step_ns)
         mean = f", {length(side.mean_ns)} on average{without}" if differs else ""
-        extent = ", ".join(each for each in (runs, f"{side.steps} steady steps", ranks) if each)
+        steps = f"{'at least ' * (side.runs > 1)}{side.steps} steady steps{' each' * (side.runs > 1)}"
+        if side.sampled:
+            steps += f" that were not sampled, {side.sampled} sampled"
+        extent = ", ".join(each for each in (runs, steps, ranks) if each)
         yield f"{word}: {side.source}: {length(side.step_ns)} a step{mean} ({extent})"
     for each in found.differences:
         yield f"{each.name}: {each.before} -> {each.after}"
@@ -160,6 +178,9 @@ def _step(found: Comparison) -> Sheet:
     if before.first_ns is not None and after.first_ns is not None:
         first = (before.first_ns, after.first_ns)
         rows.append(Row("until the first step has ended", *first, first[1] - first[0], "ns"))
+    if before.own_first_ns is not None and after.own_first_ns is not None:
+        first = (before.own_first_ns, after.own_first_ns)
+        rows.append(Row("first step", *first, first[1] - first[0], "ns"))
     columns = ("time", "before", "after", "difference", "")
     return Sheet("Time", columns, tuple(_row(row, {}) for row in rows), tuple(below))
 
