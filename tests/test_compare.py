@@ -453,6 +453,24 @@ def test_evaluation_and_the_first_step_are_compared(tmp_path):
     assert "Evaluation:" not in compared(before, before)
 
 
+def of_rank(number, work, exchange):
+    one = made({("computing", "net", "mm"): work, ("communication", "", "all_reduce"): exchange})
+    return replace(one, completeness=Completeness(2, (number,), 0, 0, ("exit",)))
+
+
+def test_the_rank_that_got_slower_is_named():
+    before = runs.merge([of_rank(0, 8.0, 2.0), of_rank(1, 8.0, 2.0)])
+    after = runs.merge([of_rank(0, 8.1, 7.9), of_rank(1, 14.0, 2.0)])
+    notes = comparing.compare([before], [after], ("a", "b")).notes
+    assert notes[0].startswith(
+        "Own work of a step, without exchanges: rank 1 6.0 ms longer than before, the other ranks 100.0 us longer."
+    )
+    same = comparing.compare([before], [before], ("a", "b")).notes
+    assert not any(note.startswith("Own work") for note in same)
+    several = [repeats.typical([each] * 4).own_work for each in (before, after)]
+    assert several == [before.own_work, after.own_work]
+
+
 def test_waits_name_both_sides_and_their_statistic():
     def run(each):
         return replace(made({("data", "", "wait"): each}), waits=(DataWait("wait for DS", 10, round(10 * each * MS)),))
@@ -535,8 +553,8 @@ def test_noise_is_no_work_that_recurs():
     assert sum(basis.causes([one], [other]).mean for one, other in itertools.pairwise(runs_of)) <= 2
 
 
-@pytest.mark.parametrize(("part", "mean"), [("blocked", True), ("runnable", False)])
-def test_waits_for_a_processor_are_no_work_that_recurs(part, mean):
+@pytest.mark.parametrize(("part", "mean"), [("blocked", True), ("runnable", False), ("communication", False)])
+def test_waits_for_a_processor_or_another_rank_are_no_work_that_recurs(part, mean):
     usual = tailed([10 * MS] * 60, "blocked")
     assert basis.causes([usual], [long_in_average(part)]).mean is mean
     several = runs.merge([long_in_average(part)] * 2)

@@ -29,7 +29,8 @@ def test_a_test_fails_where_its_command_got_slower(tmp_path):
     (tmp_path / "pytest.ini").write_text("[pytest]\n")
     missing = smoke(tmp_path, f"{JOB} 1")
     assert missing.returncode == 1 and "There is no baseline" in missing.stdout
-    assert smoke(tmp_path, f"{JOB} 1", "--perf-smoke-save").returncode == 0
+    saved = smoke(tmp_path, f"{JOB} 1", "--perf-smoke-save")
+    assert saved.returncode == 0 and "base.json: 1 run, " in saved.stdout
     assert len(json.loads((tmp_path / "base.json").read_text())["runs"]) == 1
     same = smoke(tmp_path, f"{JOB} 1")
     assert same.returncode == 0 and "the test itself ran" in same.stdout
@@ -46,6 +47,30 @@ def test_the_plugin_imports_the_standard_library_alone(tmp_path):
     )
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
     assert done.stdout == "['ms_profiler']\n"
+
+
+def test_a_wrong_argument_of_the_marker_is_one_line(tmp_path):
+    (tmp_path / "pytest.ini").write_text("[pytest]\n")
+    source = TEST.replace("timeout=60", "treshold=0.1")
+    (tmp_path / "test_it.py").write_text(source.format(command="true"))
+    line = [sys.executable, "-m", "pytest", *PLUGIN, "test_it.py"]
+    done = subprocess.run(line, cwd=tmp_path, env=environment(), capture_output=True, text=True, check=False)
+    assert done.returncode == 1
+    assert "The marker perf_smoke is wrong: got an unexpected keyword argument 'treshold'." in done.stdout
+    assert "perf_smoke(cmd, baseline, repeat=5, threshold=0.05, timeout=600)" in done.stdout
+    assert "Traceback" not in done.stdout and "pytest_plugin.py" not in done.stdout.partition("plugins:")[2]
+
+
+@pytest.mark.parametrize(
+    ("message", "named"),
+    [
+        ("Name --threshold 0.048, or store and gate 9 runs a side with --repeat 9.", ["threshold=0.048,", "repeat=9."]),
+        ("allow it more time with --timeout SECONDS.", ["timeout=SECONDS."]),
+    ],
+)
+def test_messages_name_the_arguments_of_the_marker(message, named):
+    found = pytest_plugin._by_arguments(message)
+    assert all(words in found for words in named) and "--" not in found
 
 
 def test_it_is_declared():

@@ -36,7 +36,20 @@ def pytest_runtest_call(item: pytest.Item) -> None:
     """Run the command in a test's marker and gate it against the baseline, before the test itself runs."""
     marker = item.get_closest_marker(MARKER)
     if marker is not None:
-        _gate(item, *_arguments(*marker.args, **marker.kwargs))
+        _gate(item, *_marked(marker))
+
+
+def _marked(marker: pytest.Mark) -> tuple[str, str, list[str]]:
+    """Return command, baseline and options of the gate from a marker; fail with one line if its arguments are wrong."""
+    import inspect
+
+    import pytest
+
+    try:
+        inspect.signature(_arguments).bind(*marker.args, **marker.kwargs)
+    except TypeError as error:
+        pytest.fail(f"The marker {MARKER} is wrong: {error}. It is {_LINE.partition(':')[0]}.", pytrace=False)
+    return _arguments(*marker.args, **marker.kwargs)
 
 
 def _arguments(
@@ -64,8 +77,20 @@ def _gate(item: pytest.Item, command: str, baseline: str, options: list[str]) ->
     # with --strict, an inconclusive verdict has another exit code than a pass
     words = [sys.executable, "-m", "ms_profiler", "gate", *sides, *options, "--strict"]
     done = subprocess.run(words, cwd=root, capture_output=True, text=True, check=False)
+    said, errors = (_by_arguments(text) for text in (done.stdout, done.stderr))
     if done.returncode == exits.INCONCLUSIVE:
-        pytest.skip(done.stdout.partition("\n\n")[0])
+        pytest.skip(said.partition("\n\n")[0])
     if done.returncode != exits.PASS:
         # pytest shows the first line of the message in its summary
-        pytest.fail(f"{done.stdout or done.stderr}\n`{command}` against {baseline}", pytrace=False)
+        pytest.fail(f"{said or errors}\n`{command}` against {baseline}", pytrace=False)
+    if item.config.getoption(SAVE):
+        # the line about the stored baseline names the smallest threshold that it allows
+        stored = [line for line in errors.splitlines() if line.startswith(f"ms-profiler: {path}: ")]
+        item.config.get_terminal_writer().line("".join(f"\n{line}" for line in stored))
+
+
+def _by_arguments(text: str) -> str:
+    """Replace the options of `ms-profiler gate` in a message by the marker's arguments."""
+    import re
+
+    return re.sub(r"--(threshold|repeat|timeout)[ =](\S*\w)", r"\1=\2", text)

@@ -12,7 +12,9 @@ from ms_profiler.analysis.comparison import (
     comparing,
     condensing,
     outside_steps,
+    rank_work,
     recurrence,
+    repeats,
     runs,
     sampled,
 )
@@ -167,6 +169,7 @@ def _left_out(base: Sequence[Digest], new: Sequence[Digest]) -> str:
 def _explained(decision: Decision, base: Sequence[Digest], new: Sequence[Digest]) -> Gated:
     notes = [
         *sampled.notes(sampled.of(base, new), ("the base", "the new version")),
+        *rank_work.slower(repeats.typical(base), repeats.typical(new)),
         *outside_steps.changed(base, new),
         *comparable.remarks(base[0].fingerprint, new[0].fingerprint),
     ]

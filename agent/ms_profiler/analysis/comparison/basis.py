@@ -3,7 +3,8 @@
 The median step is the usual answer, because disturbed steps do not move it. But work that recurs only in some steps
 does not move it either. So the mean steps are compared if three conditions hold: their difference is another one than
 that of the median steps, long steps recur through a whole run, and known work of the job makes up the difference. Waits
-for a processor, and a slower machine, are no work of the job.
+for a processor, and a slower machine, are no work of the job. Exchanges are none either: they contain waits for
+other ranks.
 """
 
 from collections.abc import Sequence
@@ -15,10 +16,12 @@ from ms_profiler.analysis.comparison import matching, recurrence, repeats, sampl
 from ms_profiler.analysis.comparison.causes import MACHINE, REMARKABLE, Causes, between
 from ms_profiler.analysis.comparison.digest import Digest
 from ms_profiler.analysis.comparison.runs import averaged
+from ms_profiler.analysis.metrics import bounds
 
 #: the difference of the mean steps is another one if it is this share larger or smaller than that of the median steps
 OTHER: Final = 0.25
-#: known work of the job must make up at least this share of what the difference of the mean steps has in addition
+#: known work of the job must make up at least this share of what the difference of the mean steps has in addition,
+#: divided by the number of ranks
 KNOWN: Final = 0.5
 
 
@@ -85,8 +88,10 @@ def _means(before: Sequence[Digest], after: Sequence[Digest]) -> Sides | None:
     spread = max(repeats.spread(before, mean=True), repeats.spread(after, mean=True))
     kind = sampled.of(before, after)
     found = _sides(averaged(repeats.typical(before)), averaged(repeats.typical(after)), spread, kind)
-    work = sum(each.change_ns for each in found.causes.told if each.kind not in MACHINE)
-    if not found.causes.remarkable or work * more < 0 or abs(work) < KNOWN * abs(more):
+    work = sum(each.change_ns for each in found.causes.told if each.kind not in (*MACHINE, bounds.COMMUNICATION))
+    # if one rank has the work, all ranks have longer steps, and the mean over the ranks has the work only once
+    ranks = len(found.second.completeness.present)
+    if not found.causes.remarkable or work * more < 0 or abs(work) < KNOWN * abs(more) / ranks:
         return None
     return replace(found, causes=replace(found.causes, mean=True))
 

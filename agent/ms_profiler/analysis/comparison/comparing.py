@@ -5,7 +5,7 @@ from dataclasses import asdict, dataclass
 from statistics import median
 from typing import Any, Final
 
-from ms_profiler.analysis.comparison import basis, counting, matching, outside_steps, recurrence, sampled
+from ms_profiler.analysis.comparison import basis, counting, matching, outside_steps, rank_work, recurrence, sampled
 from ms_profiler.analysis.comparison.causes import Causes
 from ms_profiler.analysis.comparison.digest import Digest, Module, Named
 from ms_profiler.errors import NotComparableError
@@ -240,6 +240,7 @@ def compare(before: Sequence[Digest], after: Sequence[Digest], names: tuple[str,
         differences=tuple(_differences(first, second)),
         notes=(
             *sampled.notes(sampled.of(before, after), names),
+            *rank_work.slower(first, second),
             *outside_steps.changed(before, after),
             *_notes(first, second, matches, names),
         ),

@@ -286,6 +286,7 @@ class Digest:
         completeness: missing parts of the run.
         fingerprint: machine, versions and workload.
         outside: the parts of the run outside of its steps, by name, as in `outside_steps.PARTS`.
+        own_work: the own work of each rank (`rank_work`), ns per step, by the number of the rank; empty for one rank.
         average: the parts of the mean step; None if it hardly differs from a usual step.
     """
 
@@ -309,6 +310,7 @@ class Digest:
     completeness: Completeness
     fingerprint: Fingerprint
     outside: dict[str, Outside] = field(default_factory=dict)
+    own_work: dict[str, int] = field(default_factory=dict)
     average: Average | None = None
 
     def to_dict(self) -> dict[str, Any]:
@@ -347,6 +349,7 @@ _ADDED: Final[dict[str, Any]] = {
     "own_first_ns": None,
     "average": None,
     "outside": {},
+    "own_work": {},
 }
 
 #: largest number in a digest: nanoseconds since the epoch and bytes have 64 bits

@@ -5,7 +5,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import fields, replace
 from typing import Final
 
-from ms_profiler.analysis.comparison import outside_steps
+from ms_profiler.analysis.comparison import outside_steps, rank_work
 from ms_profiler.analysis.comparison.digest import (
     Average,
     Cell,
@@ -143,6 +143,7 @@ def merge(parts: Sequence[Digest]) -> Digest:
             ended=tuple(end for each in whole for end in each.ended),
         ),
         outside=outside_steps.mean([part.outside for part in parts]),
+        own_work=rank_work.of_ranks(parts),
         average=_average(parts),
     )
 
