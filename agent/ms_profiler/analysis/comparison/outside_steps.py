@@ -21,7 +21,7 @@ PARTS: Final = {
     stretches.BETWEEN: "other code between steps",
 }
 #: a part changed clearly if its time per step changed by at least this share of the time per step of the training
-LARGE: Final = 0.03
+LARGE: Final = 0.05
 #: it must also have changed by more than this factor more, or less, than the median step, as a slower machine makes
 #: everything slower
 FACTOR: Final = 1.25
