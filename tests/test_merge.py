@@ -120,7 +120,7 @@ def test_ranks_are_chosen_and_a_damaged_one_is_reported(tmp_path, capsys):
         (("--ranks", "7"), "There are results of the ranks 0, 2."),
         (("--ranks", "a"), "--ranks a is no list of numbers."),
         (("--steps", "1,3"), "--steps 1,3 is not consecutive."),
-        (("--steps", "70"), "has none of the steps 70 to 70"),
+        (("--steps", "70"), "has no step 70"),
     ):
         assert main(["merge", str(tmp_path / "data"), *words]) == 2
         assert message in capsys.readouterr().err

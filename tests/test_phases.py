@@ -122,7 +122,8 @@ def brute_force(spans, start, end):
 
 def random_spans(generator, count, length):
     bounds = sorted(generator.sample(range(length), 2 * count))
-    choice = [*phases.NAMES, Category.MODULE, Category.OTHER, Category.OP, Category.EPOCH]
+    phased = [category for category in phases.NAMES if category != Category.PROFILER]
+    choice = [*phased, Category.MODULE, Category.OTHER, Category.OP, Category.EPOCH]
     spans, around = [], []
     for moment in bounds:
         if around and (len(around) > 5 or generator.random() < 0.5):
@@ -170,6 +171,16 @@ def test_where_every_step_compiles_all_are_steady(tmp_path):
     times = phases.by_step(cut)
     shares = phases.shares(times, phases.compiling(times))
     assert shares["steady_share"].to_list() == shares["share"].to_list()
+
+
+def test_only_noticed_work_of_ms_profiler_is_a_phase(tmp_path):
+    store = StoreBuilder(tmp_path)
+    thread = store.process().thread()
+    thread.span("window", Category.PROFILER, MS, MS + phases.NOTICED - 1)
+    thread.span("an analysis", Category.PROFILER, 2 * MS, 2 * MS + phases.NOTICED)
+    thread.step(0, 0, 5 * MS)
+    _, _, times = measure(store)
+    assert times[0] == {"profiling": phases.NOTICED, "other": 5 * MS - phases.NOTICED}
 
 
 def test_steps_that_an_analysis_interrupts_are_known():

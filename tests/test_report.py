@@ -61,6 +61,7 @@ def result(tmp_path_factory):
     thread = store.processes[0].thread(2, "worker")
     thread.span(HOSTILE, Category.OP, 60 * MS, 61 * MS)
     thread.span("after the steps", Category.OP, 1000 * MS, 121_000 * MS)
+    store.processes[0].info.ended_ns += 121_000 * MS
     path = store.write()
     engine.analyse([path])
     return path
