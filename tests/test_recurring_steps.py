@@ -20,6 +20,10 @@ FOUND = {
     "three of four steps": (lambda number: 2 if number % 4 else 1, (4, 3, 1)),
     "every other epoch": (lambda number: 2 if number // 250 % 2 else 1, (500, 250, 250)),
     "every other epoch, the first one included": (lambda number: 1 if number // 250 % 2 else 2, (500, 250, 0)),
+    "each seventh step, at speeds that change": (
+        lambda number: (2.5 if number % 7 == 3 else 1) * (1.9 if random.Random(number // 150).random() < 0.5 else 1),
+        (7, 1, 3),
+    ),
     "a part of each epoch": (lambda number: 3 if number % 1_000 >= 900 else 1, (1_000, 100, 900)),
 }
 

@@ -17,7 +17,9 @@ TIMES: Final = 4
 #: smallest ratio of the longer steps to the others (medians), and smallest part of the time that the difference takes
 RATIO: Final = 1.3
 PART: Final = 0.03
-#: Single steps are compared, and then medians of `SMOOTH` steps, which show longer series of steps despite noise.
+#: Single steps are compared; then single steps with the `NEAR` steps around them, because the speed of a processor may
+#: change; and then medians of `SMOOTH` steps, which show longer series of steps despite noise.
+NEAR: Final = 33
 SMOOTH: Final = 9
 #: a step is long if it takes this many times as long as usual; each limit is tried
 LIMITS: Final = (1.15, 1.3, 1.5, 2.5, 5.0, 10.0, 30.0, 100.0)
@@ -76,7 +78,8 @@ def places(table: pl.DataFrame) -> tuple[int, int, int, pl.Series] | None:
     """
     usual = pl.col("duration_ns").quantile(0.25).over("content")
     lengths = table.select(pl.col("duration_ns") / pl.max_horizontal(usual, 1.0)).to_series()
-    for values in (lengths, lengths.rolling_median(SMOOTH, min_samples=1, center=True)):
+    near, smooth = (lengths.rolling_median(size, min_samples=1, center=True) for size in (NEAR, SMOOTH))
+    for values in (lengths, lengths / near, smooth):
         for limit in LIMITS:
             found = _interval(values, values >= limit)
             if found is not None:
