@@ -112,7 +112,7 @@ def test_recorded_steps_are_separate(store):
 
 
 def test_restricting_keeps_only_the_named_steps(tmp_path):
-    used = steps.restrict(choose(training(tmp_path)), [3, 4, 99])
+    used = steps.restrict(choose(training(tmp_path)), [3, 4, 99], "a result")
     assert used.table["number"].to_list() == [3, 4]
 
 

@@ -5,6 +5,7 @@ import pytest
 from ms_profiler.analysis.metrics import phases, steps
 from ms_profiler.analysis.readers import store as readers_store
 from ms_profiler.store.format import Category, Flag
+from ms_profiler.store.names import OWN_WORK_LEAST
 from store_builder import MS, WALL_NS, StoreBuilder, training
 
 
@@ -176,11 +177,11 @@ def test_where_every_step_compiles_all_are_steady(tmp_path):
 def test_only_noticed_work_of_ms_profiler_is_a_phase(tmp_path):
     store = StoreBuilder(tmp_path)
     thread = store.process().thread()
-    thread.span("window", Category.PROFILER, MS, MS + phases.NOTICED - 1)
-    thread.span("an analysis", Category.PROFILER, 2 * MS, 2 * MS + phases.NOTICED)
+    thread.span("window", Category.PROFILER, MS, MS + OWN_WORK_LEAST - 1)
+    thread.span("an analysis", Category.PROFILER, 2 * MS, 2 * MS + OWN_WORK_LEAST)
     thread.step(0, 0, 5 * MS)
     _, _, times = measure(store)
-    assert times[0] == {"profiling": phases.NOTICED, "other": 5 * MS - phases.NOTICED}
+    assert times[0] == {"profiling": OWN_WORK_LEAST, "other": 5 * MS - OWN_WORK_LEAST}
 
 
 def test_steps_that_an_analysis_interrupts_are_known():

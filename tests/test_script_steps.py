@@ -77,7 +77,6 @@ def test_only_reports_of_the_script_count_once_it_reports(notebook):
     steps.optimizer_made()
     steps.script_began(0, decides=True)
     trained(steps, 3, reports=True)
-    trained(steps, 0, reports=True)
     steps.turn_ended(OPTIMIZER, "sgd", 350)
     steps.script_ended()
     assert intervals(notebook) == [(0, 100), (100, 200), (200, 300)]

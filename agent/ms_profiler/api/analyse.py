@@ -57,7 +57,8 @@ def run(
         UsageError: a parameter has a wrong value.
         MsProfilerError: the analysis failed; its messages are on stderr.
     """
-    words = ["analyse", "--in-script", _path(profiler_path)]
+    path = _path(profiler_path)
+    words = ["analyse", "--in-script", path]
     check_processes(max_process_number)
     if max_process_number is not None:
         words += ["--max-process-number", str(max_process_number)]
@@ -83,9 +84,9 @@ def run(
             check=False,
         )
     if done.returncode != 0:
-        failed = f"The analysis of {words[2]} failed with exit code {done.returncode}."
+        failed = f"The analysis of {path} failed with exit code {done.returncode}."
         if shown != 2:
-            raise MsProfilerError(failed, f"Run `ms-profiler analyse {words[2]}` to see why.")
+            raise MsProfilerError(failed, f"Run `ms-profiler analyse {path}` to see why.")
         raise (AnalysisError if done.returncode == AnalysisError.exit_code else MsProfilerError)(failed)
 
 

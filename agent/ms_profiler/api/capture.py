@@ -1,7 +1,6 @@
 """The work of a profiler object that a script makes: options, schedule, and the results, one after the other."""
 
 import atexit
-import contextlib
 import json
 import os
 import shutil
@@ -178,7 +177,7 @@ class Capture:
         effects = EFFECTS.get((before, after), ())
         for effect in effects:
             # `_ready` may call code of the script
-            with contextlib.nullcontext() if effect == "ready" else collection.requested():
+            with nullcontext() if effect == "ready" else collection.requested():
                 getattr(self, f"_{effect}")()
         if effects and after is not None:
             # Begin the step again, at this moment. If the step began before the recording, it would be incomplete.

@@ -1,6 +1,7 @@
 """Replacements of MindSpore's profiler classes. Where our own classes raise, they only warn, as MindSpore's do."""
 
-from collections.abc import Sequence
+import functools
+from typing import Any
 
 from ms_profiler.api import analyse as analysis, dynamic_profiler_monitor as dynamic, profile as new, profiler as old
 from ms_profiler.api.forgiving import forgiving, forgiving_methods, warn
@@ -11,20 +12,15 @@ _forgiving_trace_handler = forgiving(tensorboard_trace_handler)
 
 
 @forgiving
-def _forgiving_analyse(
-    profiler_path: str,
-    max_process_number: int | None = None,
-    pretty: bool = False,
-    step_list: Sequence[int] | None = None,
-    data_simplification: bool = True,
-) -> None:
+@functools.wraps(analysis.analyse)
+def _forgiving_analyse(profiler_path: Any, max_process_number: Any = None, *args: Any, **kwargs: Any) -> None:
     """Analyse as `ms_profiler.analyse` does, but print an error instead of raising it."""
     try:
         analysis.check_processes(max_process_number)
     except UsageError as error:
         warn(f"{error} Using the default.", forgives=True)
         max_process_number = None
-    analysis.analyse(profiler_path, max_process_number, pretty, step_list, data_simplification)
+    analysis.analyse(profiler_path, max_process_number, *args, **kwargs)
 
 
 @forgiving_methods

@@ -44,6 +44,11 @@ def doubted(one: Judged, judged: list[Judged], here: Noise, rules: Rules) -> Jud
 
 
 def noise_of(sides: list[list[float]]) -> Noise:
+    """Return how much equal runs differ on the side on which they differ more.
+
+    Args:
+        sides: the step times of the base runs and of the new runs, in ms.
+    """
     runs = min(map(len, sides))
     spread, times = max(((noise.spread(side), side) for side in sides), key=lambda pair: pair[0] or 0.0)
     return Noise(spread, noise.floor(times, runs) or 0.0, times, runs)

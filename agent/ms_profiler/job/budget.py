@@ -14,7 +14,7 @@ from ms_profiler.job.frameworks import base
 from ms_profiler.job.pace import Pace
 from ms_profiler.job.sources import NEVER
 from ms_profiler.store.format import Category, Kind
-from ms_profiler.store.names import OWN_WORK
+from ms_profiler.store.names import OWN_WORK, OWN_WORK_LEAST
 
 if TYPE_CHECKING:
     from ms_profiler.job.host import Host
@@ -39,8 +39,6 @@ RECORDS: Final = 0.3
 RESTS: Final = 1 - RECORDS
 #: The time of the hooks is computed anew after this number of further measured steps.
 TIMED: Final = 16
-#: If ms-profiler works for this time or longer between two steps, in ns, the work is recorded and belongs to no step.
-NOTICED: Final = 20_000
 
 
 def thrift(left: float) -> float:
@@ -178,7 +176,7 @@ class Budget:
             self._spent += ns
 
     def worked(self, since_ns: int) -> bool:
-        """Record the time since `since_ns` as work of ms-profiler, if it is `NOTICED` or longer.
+        """Record the time since `since_ns` as work of ms-profiler, if it is `OWN_WORK_LEAST` or longer.
 
         Work between two steps is usually short, but not always. For example, reading a small file takes 10 us on an
         idle machine, but 6 ms if the thread loses its processor meanwhile.
@@ -191,7 +189,7 @@ class Budget:
         """
         recorder = self._host.recorder
         now = recorder.now()
-        if now - since_ns < NOTICED:
+        if now - since_ns < OWN_WORK_LEAST:
             return False
         recorder.record(Kind.SPAN, Category.PROFILER, 0, recorder.intern(OWN_WORK), since_ns, now, 0)
         return True

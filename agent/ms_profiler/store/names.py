@@ -62,6 +62,8 @@ TRANSFORM_TIME: Final = "time in datasets of "
 FETCHED: Final = "fetch batch"
 #: span of ms-profiler's own work between two steps
 OWN_WORK: Final = "work of ms-profiler"
+#: shortest such work in ns that is recorded and belongs to no step; shorter work of ms-profiler in a step is no phase
+OWN_WORK_LEAST: Final = 20_000
 #: kinds of tensors whose addresses are stored in the files `places/*.json`
 PARAMETER: Final = "parameters"
 GRADIENT: Final = "gradients"

@@ -124,8 +124,8 @@ def _warming(measures: Measures) -> list[int]:
 
 def _steady(measures: Measures, compiled: list[int]) -> pl.DataFrame:
     known = measures.steps.table.with_row_index("row").filter("recorded")
-    interrupted = set(measures.disturbed).difference(measures.compiled)
-    return known.filter(pl.col("row").is_in(settled(known, [*compiled, *interrupted], measures.steps.source)))
+    disturbed = compiled + measures.interrupted
+    return known.filter(pl.col("row").is_in(settled(known, disturbed, measures.steps.source)))
 
 
 def _diagnosis(measures: Measures, compiled: list[int]) -> Diagnosis:

@@ -144,29 +144,10 @@ def measured(
         recording = store.read(path, progress)
         host_load.draw(recording)
         msprof.attach(recording, export.look(path) if exports is None else exports)
-        _refuse_unknown(recording, chosen)
         recording = thin(recording, chosen, progress)
         COLUMNS.trim()
         return measure(recording, chosen)
-    recording = foreign.read(path, Ledger(inputs.result(path)).ours)
-    _refuse_unknown(recording, chosen)
-    return measure(recording, chosen)
-
-
-def _refuse_unknown(recording: "Recording", chosen: list[int] | None) -> None:
-    """Raise a UsageError that states the steps of a run, if the run has none of the chosen ones."""
-    from ms_profiler.analysis.metrics import steps
-
-    if chosen is None:
-        return
-    known = set(steps.choose(recording).table["number"].to_list())
-    if known.isdisjoint(chosen):
-        has = f"It has {_named(known)}." if known else "It has no steps."
-        raise UsageError(f"{recording.directory} has no {_named(chosen)}.", has)
-
-
-def _named(numbers: Collection[int]) -> str:
-    return f"steps {min(numbers)} to {max(numbers)}" if len(numbers) > 1 else f"step {min(numbers)}"
+    return measure(foreign.read(path, Ledger(inputs.result(path)).ours), chosen)
 
 
 def _analyse(path: str, request: Request, callback: Callback | None) -> Result:

@@ -45,7 +45,7 @@ def thin(
     used = steps.choose(recording)
     within, fine = used.table, float(recording.fine)
     if chosen is not None:
-        used = steps.restrict(used, chosen)
+        used = steps.restrict(used, chosen, recording.directory)
         fine *= used.table.height / max(within.height, 1)
         within = used.table
     start, end = within["start_ns"].min(), within["end_ns"].max()
@@ -76,7 +76,7 @@ def _thin_device(recording: tables.Recording, chosen: list[int] | None) -> None:
     if whole.runs.height > TASKS:
         used = steps.choose(recording)
         all_steps = used.recorded.height
-        used = used if chosen is None else steps.restrict(used, chosen)
+        used = used if chosen is None else steps.restrict(used, chosen, recording.directory)
         within = kept_steps(used.recorded, whole.runs.height * used.recorded.height / max(all_steps, 1), TASKS)
     found = details(within)
     # the memory of tensors comes from counters of the host, so `details` does not know it

@@ -51,7 +51,6 @@ from ms_profiler.analysis.metrics.utilization import Utilization, reached
 from ms_profiler.analysis.model import tables
 from ms_profiler.analysis.readers import memory_records as memory_reader, networks, pipeline_samples as pipeline_reader
 from ms_profiler.analysis.streams import device, kernel_stream
-from ms_profiler.errors import UsageError
 from ms_profiler.store.format import CATEGORY_FINE, Category
 
 
@@ -67,7 +66,7 @@ class Measures:
         pieces: the recorded steps cut into phases, from `phases.pieces`.
         shares: the time of each phase, from `phases.shares`.
         compiled: steps (rows of `steps.table`) that compiled something.
-        disturbed: steps that are not steady, see `steps.settled`.
+        interrupted: recorded steps that ms-profiler interrupted, from `phases.interrupted`.
         compile_ns: the time that compiling took.
         stream: the kernels, and when the recorded steps computed or communicated, from `streams.kernel_stream`.
         sums: the times of operators and modules by name, over all spans, from `operators.sum_up`.
@@ -92,7 +91,7 @@ class Measures:
     pieces: pl.DataFrame
     shares: pl.DataFrame
     compiled: list[int]
-    disturbed: list[int]
+    interrupted: list[int]
     compile_ns: int
     stream: kernel_stream.Stream
     sums: pl.DataFrame
@@ -306,6 +305,11 @@ class Measures:
         return tensor_owners.owned(self.recording, self.steps, self.recording.spans, self.pieces, found)
 
     @property
+    def disturbed(self) -> list[int]:
+        """Return the steps (rows of `steps.table`) that are not steady, see `steps.settled`."""
+        return self.compiled + self.interrupted
+
+    @property
     def steady(self) -> pl.DataFrame:
         """Return the recorded steady steps: all except the first one and the disturbed ones (`steps.settled`)."""
         known = self.steps.table.with_row_index("row").filter("recorded")
@@ -326,14 +330,12 @@ def measure(recording: tables.Recording, chosen: list[int] | None = None) -> Mea
     whole = used = steps.choose(recording)
     spans = operators.self_times(recording.spans, operators.runtime_calls(recording))
     if chosen is not None:
-        used = steps.restrict(used, chosen)
-        if used.table.is_empty():
-            raise UsageError(f"{recording.directory} has none of the steps {chosen[0]} to {chosen[-1]}.")
+        used = steps.restrict(used, chosen, recording.directory)
         spans = spans.filter(steps.touches(used))
     pieces = phases.pieces(exchanging := host_operators.with_exchanges(recording, spans), used)
     compiled = phases.compiling(times := phases.by_step(pieces))
-    disturbed = compiled + phases.interrupted(times)
-    rows = steps.settled(used.table.with_row_index("row").filter("recorded"), disturbed, used.source)
+    interrupted = phases.interrupted(times)
+    rows = steps.settled(used.table.with_row_index("row").filter("recorded"), compiled + interrupted, used.source)
     shares = phases.shares(times, sorted(set(times["step"].to_list()).difference(rows)))
     compiling = spans.filter(pl.col("process") == used.process, pl.col("category") == Category.COMPILE)
     compile_ns = intervals.total_ns(intervals.union(compiling))
@@ -369,7 +371,7 @@ def measure(recording: tables.Recording, chosen: list[int] | None = None) -> Mea
         pieces=pieces,
         shares=shares,
         compiled=compiled,
-        disturbed=disturbed,
+        interrupted=interrupted,
         compile_ns=compile_ns,
         stream=stream,
         sums=sums,

@@ -10,14 +10,13 @@ from ms_profiler.analysis.metrics.intervals import BOUNDS
 from ms_profiler.analysis.metrics.steps import Steps, stepping
 from ms_profiler.analysis.streams.nesting import nest
 from ms_profiler.store.format import Category
+from ms_profiler.store.names import OWN_WORK_LEAST
 
 OTHER: Final = "other"
 FORWARD: Final = "forward"
 PROFILING: Final = "profiling"
 #: a step is interrupted if ms-profiler worked in it for at least this part of its time
 INTERRUPTED: Final = 0.1
-#: Shorter work of ms-profiler, ns, is no phase: the job does not record it as time between steps, either.
-NOTICED: Final = 20_000
 
 #: category -> phase, in the order in which phases are shown
 NAMES: Final = {
@@ -94,7 +93,7 @@ def line(own: pl.DataFrame, sets: Mapping[str, pl.DataFrame]) -> pl.DataFrame:
 def _phased(spans: pl.DataFrame) -> pl.DataFrame:
     """Return the spans of one thread that decide the phase: categories of `NAMES`, no graphs inside `GRAPH_OWNERS`."""
     category = pl.col("category")
-    short = (category == Category.PROFILER) & (pl.col("end_ns") - pl.col("start_ns") < NOTICED)
+    short = (category == Category.PROFILER) & (pl.col("end_ns") - pl.col("start_ns") < OWN_WORK_LEAST)
     phased = spans.filter(category.is_in([int(known) for known in NAMES]), ~short).sort("start_ns")
     owners = intervals.union(phased.filter(category.is_in([int(owner) for owner in GRAPH_OWNERS])))
     inside = phased.select("start_ns").join_asof(owners.rename({"end_ns": "owned_ns"}), on="start_ns")["owned_ns"]

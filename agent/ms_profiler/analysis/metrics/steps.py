@@ -7,6 +7,7 @@ import polars as pl
 
 from ms_profiler.analysis.metrics import leading
 from ms_profiler.analysis.model import tables
+from ms_profiler.errors import UsageError
 from ms_profiler.store.format import TRAINING, Category, StepSource
 
 #: largest number of slowest steps that are listed
@@ -106,9 +107,27 @@ def marked(recording: tables.Recording) -> Steps:
     return Steps(int(process), int(thread), _source(min(table["source"].to_list())), table)
 
 
-def restrict(steps: Steps, numbers: list[int]) -> Steps:
-    """Return the steps whose number is one of `numbers`."""
-    return Steps(steps.process, steps.thread, steps.source, steps.table.filter(pl.col("number").is_in(numbers)))
+def restrict(steps: Steps, numbers: list[int], directory: str) -> Steps:
+    """Return the steps whose number is one of `numbers`.
+
+    Args:
+        steps: the steps of a run.
+        numbers: the numbers, at least one.
+        directory: the directory of the run, for the error.
+
+    Raises:
+        UsageError: the run has none of these steps.
+    """
+    table = steps.table.filter(pl.col("number").is_in(numbers))
+    if table.is_empty():
+        known = steps.table["number"].to_list()
+        has = f"It has {_named(known)}." if known else "It has no steps."
+        raise UsageError(f"{directory} has no {_named(numbers)}.", has)
+    return replace(steps, table=table)
+
+
+def _named(numbers: list[int]) -> str:
+    return f"steps {min(numbers)} to {max(numbers)}" if len(set(numbers)) > 1 else f"step {min(numbers)}"
 
 
 def settled(known: pl.DataFrame, disturbed: list[int], source: StepSource) -> list[int]:

@@ -20,7 +20,6 @@ from ms_profiler.analysis.metrics import (
     long_steps,
     memory,
     operators,
-    phases,
     pipelines,
     recurring_steps,
     slow_period,
@@ -180,7 +179,7 @@ def _steps(measures: Measures) -> dict[str, Any]:
         "steady": {
             **steps.statistics(steady),
             "left_out": left_out,
-            "interrupted": len(phases.interrupted(phases.by_step(measures.pieces))),
+            "interrupted": len(measures.interrupted),
             "why": "they compiled, came first, or ms-profiler interrupted them" if left_out else "",
         },
     }
