@@ -1,7 +1,8 @@
-"""A recording that ms-profiler made on a real GPU, an H100, has the kernels and modules that its program launched.
+"""Recordings that ms-profiler made on a real GPU, an H100, have the kernels and modules that their programs launched.
 
-The program is `programs/gpu_heavy.py 60` with the default options, on PyTorch 2.11 and CUDA 13.0. PyTorch launched the
-products of matrices by CUDA's driver, and the kernels of a backward pass on a thread of autograd.
+The programs are `programs/gpu_heavy.py 60` and `programs/gpu_lost.py` with the default options, on PyTorch 2.11 and
+CUDA 13.0. PyTorch launched the products of matrices by CUDA's driver, and the kernels of a backward pass on a thread of
+autograd.
 """
 
 import tarfile
@@ -12,18 +13,27 @@ import pytest
 from ms_profiler.analysis import catalogue
 from ms_profiler.analysis.driver import engine, thinning
 from ms_profiler.analysis.readers import slot_table, store
+from ms_profiler.store.format import Category
 
-ARCHIVE = Path(__file__).parent / "baselines" / "h100_heavy.tar.xz"
 STEPS, LAYERS, BLOCKS = 60, 7, 5
+
+
+def measured(folder, name):
+    """Return the measures of the recording in an archive."""
+    with tarfile.open(Path(__file__).parent / "baselines" / f"{name}.tar.xz") as archive:
+        archive.extractall(folder, filter="data")
+    (result,) = folder.glob("*_ascend_ms")
+    return engine.measured(str(result))
 
 
 @pytest.fixture(scope="module")
 def measures(tmp_path_factory):
-    folder = tmp_path_factory.mktemp("h100")
-    with tarfile.open(ARCHIVE) as archive:
-        archive.extractall(folder, filter="data")
-    (result,) = folder.glob("*_ascend_ms")
-    return engine.measured(str(result))
+    return measured(tmp_path_factory.mktemp("heavy"), "h100_heavy")
+
+
+@pytest.fixture(scope="module")
+def lost(tmp_path_factory):
+    return measured(tmp_path_factory.mktemp("lost"), "h100_lost")
 
 
 @pytest.fixture(scope="module")
@@ -87,3 +97,22 @@ def test_modules_of_steps_that_do_not_fit_into_memory_are_estimated(measures, mo
     assert found.keys() == truth.keys()
     assert found["Net.heavy.lin"] == pytest.approx(truth["Net.heavy.lin"], rel=0.05)
     assert thinned.verdict.partition(";")[0] == measures.verdict.partition(";")[0]
+
+
+def test_after_an_invalid_index_the_work_of_the_device_is_unknown(lost):
+    """CUPTI returned all but two of the kernels without times."""
+    assert lost.verdict == (
+        "The work of the device is unknown: 10,159 of 10,161 kernels that were launched have no times."
+    )
+    missing = [entry for entry in lost.recording.info.not_collected if entry["what"].endswith("records of the GPU")]
+    assert [entry["what"] for entry in missing] == ["10260 records of the GPU"]
+
+
+def test_the_counters_of_an_optimizer_in_the_hosts_memory_are_no_waits_for_the_device(lost):
+    """AdamW reads two counters for each of its 28 parameters; the script reads no tensor."""
+    spans, names = lost.recording.spans, lost.recording.names
+    reads = spans.filter((names == "Tensor.item").gather(spans["name"]))
+    assert reads.height == 2 * 28 * 101
+    assert set(reads["category"]) == {int(Category.OTHER)}
+    assert "sync" not in set(lost.pieces["phase"])
+    assert lost.diagnosis.reads.is_empty()

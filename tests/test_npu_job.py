@@ -199,7 +199,8 @@ def test_numbers_of_more_than_32_bits(npu_job):
 def test_unreadable_records_are_reported(npu_job):
     run = npu_job("strange", 3, options={"analyse": "off"})
     assert run.code == 0, run.err
-    assert not_collected(run.result) == {"1 records of the NPU": "they were still running at the end"}
+    why = "they have no end: they still ran, or the device had failed"
+    assert not_collected(run.result) == {"1 records of the NPU": why}
     entries = json.loads((run.result / "FRAMEWORK" / "run_info.json").read_text())["not_collected"]
     assert {"what": "the rest of 1 buffers of msPTI", "why": "they cannot be read"} in entries
     assert "(kernel without a name)" in [name for _, name in stored(run.result)]

@@ -36,7 +36,10 @@ def reads(spans: pl.DataFrame, names: pl.Series, cut: pl.DataFrame, steps: Steps
     """
     own = stepping(spans, steps)
     reading = (names == READ).gather(own["name"]) & (own["category"] == int(Category.OP))
-    found = own.filter(reading | (pl.col("category") == int(Category.SYNC))).sort("start_ns")
+    # `readers.host_reads` found that these reads of a tensor do not wait
+    settled = (own["category"] == int(Category.OTHER)) & names.str.starts_with("Tensor.").gather(own["name"])
+    inside = intervals.locate(own["start_ns"], intervals.union(own.filter(settled))).is_not_null()
+    found = own.filter((reading & ~inside) | (pl.col("category") == int(Category.SYNC))).sort("start_ns")
     piece = intervals.locate(found["start_ns"], cut)
     modules = own.filter(pl.col("category") == int(Category.MODULE))
     module = pl.repeat(None, found.height, dtype=pl.UInt32, eager=True)

@@ -18,7 +18,7 @@ from ms_profiler.analysis.columns.slots import Traced, narrowed
 from ms_profiler.analysis.driver import liveness, thinning
 from ms_profiler.analysis.metrics import intervals, steps
 from ms_profiler.analysis.model import tables
-from ms_profiler.analysis.readers import demangle, device_marks, device_tensors, driver_calls, reservations
+from ms_profiler.analysis.readers import demangle, device_marks, device_tensors, driver_calls, host_reads, reservations
 from ms_profiler.analysis.readers.device_sources import SOURCES, DeviceSource
 from ms_profiler.store.device_format import Device, Source
 
@@ -89,7 +89,7 @@ def attach(recording: tables.Recording, found: dict[int, Traced]) -> None:
         found: pid -> the device records of the process. Used records are removed, to free memory.
     """
     ran = {process for process, traced in found.items() if not traced.ran.is_empty()}
-    process = steps.marked(recording).process
+    process = (marked := steps.marked(recording)).process
     _note_killed(recording, ran | {process})
     if not ran:
         return
@@ -99,6 +99,7 @@ def attach(recording: tables.Recording, found: dict[int, Traced]) -> None:
             {"what": f"kernels of {others} other process{'es' * (others > 1)}", "why": why}
         )
     records = _Records(recording, found, process)
+    host_reads.settle(recording, marked, records.calls)
     whole = records.whole()
     if whole.runs.height <= thinning.TASKS:
         recording.device = records.details(None)
@@ -106,7 +107,7 @@ def attach(recording: tables.Recording, found: dict[int, Traced]) -> None:
         whole.details = records.details
         source = records.source
         recording.device = tables.Device(source.form, pl.DataFrame(schema=tables.TASKS), [source.name])
-    recording.device.whole = whole
+    recording.device.whole, recording.device.unread = whole, driver_calls.lost(whole.call_sums, whole.totals.tasks)
     reservations.count(recording, records.memory(), process)
     device_tensors.attach(recording)
 
@@ -155,14 +156,14 @@ class _Records:
         self._waits = self._cut(self._launched(_of(others, _WAITED), calls), pl.col("start_ns"))
         self._reserved = self._cut(self._launched(_of(others, _RESERVED), calls), pl.col("start_ns"))
         self._overheads = self._cut(_of(others, _OVERHEADS), pl.col("start_ns"))
-        self._calls = self._cut(calls.drop("correlation"), pl.col("start_ns"))
+        self.calls = self._cut(calls.drop("correlation"), pl.col("start_ns"))
         devices = pl.concat([ran["device"].unique().cast(pl.UInt32) for ran in (self._ran, self._copies)])
         self._several = devices.n_unique() > 1
         self._kernels = self._named()
 
     def whole(self) -> tables.Whole:
         """Return what metrics need for all tasks: `tables.RUNS`, the kernels, sums of calls, and times of copies."""
-        leveled = ((self._calls, self.source.level), (self._overheads, OVERHEAD), (self._waits, WAIT))
+        leveled = ((self.calls, self.source.level), (self._overheads, OVERHEAD), (self._waits, WAIT))
         sums = pl.concat([driver_calls.summed(rows, level, self._recording.names) for rows, level in leveled])
         runs = narrowed(self._ran.select(_lane(self._several), *list(tables.RUNS)[1:]), "stream")
         return tables.Whole(runs, self._kernels, sums, copied=intervals.union(self._copies))
@@ -179,7 +180,7 @@ class _Records:
             self._keep(within)
         called = [
             driver_calls.calls(rows, level, self._recording.names)
-            for rows, level in ((self._calls, self.source.level), (self._overheads, OVERHEAD))
+            for rows, level in ((self.calls, self.source.level), (self._overheads, OVERHEAD))
         ]
         return tables.Device(
             self.source.form,
@@ -203,7 +204,7 @@ class _Records:
         def inside(rows: pl.DataFrame, moment: pl.Expr) -> pl.DataFrame:
             return rows.filter(intervals.locate(rows.select(moment).to_series(), within).is_not_null())
 
-        self._calls = inside(self._calls, pl.col("start_ns"))
+        self.calls = inside(self.calls, pl.col("start_ns"))
         self._ran = inside(self._ran, _LAUNCHED)
         self._copies = inside(self._copies, _LAUNCHED)
         self._overheads = inside(self._overheads, pl.col("start_ns"))

@@ -10,6 +10,12 @@ from ms_profiler.analysis.metrics import operators
 
 #: suffixes that variants of a call add to its name, for example `_ptsz_v7000`
 _VERSION: Final = re.compile(r"(_ptsz|_ptds)?(_v\d+)?$")
+#: calls that launch one kernel each; a launch of a graph runs any number of kernels
+LAUNCHES: Final = r"^(?:cuda|cu|hip)(?:Ext)?(?:Module)?Launch(?:Cooperative)?Kernel"
+#: The work of a device is unknown if there are at least `_LEAST` launches, and if the kernels of more than the share
+#: `_LOST` of them are missing. A launch that is captured for a graph has no kernel, but each launch of the graph has.
+_LEAST: Final = 10
+_LOST: Final = 0.8
 
 
 def calls(rows: pl.DataFrame, level: str, names: pl.Series) -> pl.DataFrame:
@@ -53,6 +59,22 @@ def summed(rows: pl.DataFrame, level: str, names: pl.Series) -> pl.DataFrame:
         )
         .select(sums.columns)
     )
+
+
+def lost(sums: pl.DataFrame, kernels: int) -> str:
+    """Return a clause that says how many kernels have no record, if these are most kernels; empty otherwise.
+
+    If an error ends the work of an NVIDIA GPU, CUPTI returns the records of its last kernels without times: on an H100,
+    10,260 of the 10,262 kernels of a job with an invalid index.
+
+    Args:
+        sums: the sums of the calls, from `summed`.
+        kernels: the number of kernels that have a record.
+    """
+    launches = int(sums.filter(pl.col("name").str.contains(LAUNCHES))["count"].sum())
+    if launches < _LEAST or kernels >= (1 - _LOST) * launches:
+        return ""
+    return f"{launches - kernels:,} of {launches:,} kernels that were launched have no times"
 
 
 def _readable(names: pl.Series) -> pl.Series:

@@ -17,7 +17,7 @@ import polars as pl
 
 from ms_profiler.analysis.columns import COLUMNS
 from ms_profiler.analysis.model import tables
-from ms_profiler.analysis.readers import kineto_kinds as kinds, trace_events
+from ms_profiler.analysis.readers import driver_calls, kineto_kinds as kinds, trace_events
 
 _GROUP: Final = "Process Group Name"
 _RANKS: Final = "Process Group Ranks"
@@ -46,8 +46,6 @@ _LANE: Final = r"(\d+)\s*$"
 #: with several devices: lane = device * _LANES + stream
 _LANES: Final = 2**16
 _NO_STREAM: Final = 2**32 - 1
-#: pattern of the names of calls that launch one kernel each
-_LAUNCHES: Final = r"^(?:cuda|cu|hip)(?:Ext)?(?:Module)?Launch(?:Cooperative)?Kernel"
 #: Report missing kernels if the trace has at least `_LEAST` launches, and if the kernels of more than the share `_LOST`
 #: of these launches are missing.
 _LEAST: Final = 10
@@ -128,7 +126,7 @@ def _missing(calls: pl.DataFrame, launched: pl.DataFrame, kernels: pl.DataFrame,
     brief = endless + kernels.filter(pl.col("end_ns") <= pl.col("start_ns")).height
     if brief >= _LEAST and brief > _LOST * (kernels.height + endless):
         return f"{brief:,} of {kernels.height + endless:,} kernels have no durations in the trace"
-    launches = calls.filter(pl.col("name").str.contains(_LAUNCHES))
+    launches = calls.filter(pl.col("name").str.contains(driver_calls.LAUNCHES))
     known = launches["correlation"].cast(pl.Int64, strict=False).drop_nulls()
     known = known.filter(known != 0)
     lost = known.len() - int(known.is_in(launched["correlation"].drop_nulls().implode()).sum())

@@ -200,8 +200,8 @@ def device_time(summary: dict[str, Any]) -> dict[str, Any] | None:
 def _device(summary: dict[str, Any]) -> Table | None:
     """Return a table of the steps on the device, or of their sums if there are many; None without a device."""
     time = device_time(summary)
-    if time is None:
-        return None
+    if time is None or time["total"]["idle_ms"] >= time["total"]["length_ms"]:
+        return None  # nothing is known to have run
     table = widths.table("step", *_STATES.values())
     rows = [(str(step["number"]), step) for step in time["steps"]]
     if len(rows) > _STEPS:

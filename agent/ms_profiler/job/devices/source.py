@@ -317,7 +317,7 @@ class DeviceSource:
             f"{name} dropped them": counts.dropped,
             "they came faster than they could be read": counts.lost,
             "max_memory or max_disk was reached, or the disk was full": counts.refused,
-            "they were still running at the end": counts.unfinished,
+            "they have no end: they still ran, or the device had failed": counts.unfinished,
             "they were of an unknown kind": counts.unknown,
         }
         for why, number in missing.items():
