@@ -241,5 +241,5 @@ def test_a_thread_that_sleeps_while_autograds_thread_launches_is_not_blocked(bes
 
     tasks = pl.DataFrame({"launch_ns": [10_000, 50_000, 90_000]})
     did = table([(0, 100_000)], part=pl.lit(bounds.BLOCKED)).select("part", "start_ns", "end_ns")
-    found = device_bounds.host(did, table([(0, 100_000)]), tasks, table([]), table(beside))
+    found = device_bounds.host(did, table([(0, 100_000)]), tasks, table([]), table(beside), table([]))
     assert found.rows() == [(part, 0, 100_000)]

@@ -1,10 +1,11 @@
 """Recordings that ms-profiler made on a real GPU, an H100, have the kernels and modules that their programs launched.
 
-The programs are `programs/gpu_heavy.py 60` and `programs/gpu_lost.py` with the default options, on PyTorch 2.11 and
-CUDA 13.0. PyTorch launched the products of matrices by CUDA's driver, and the kernels of a backward pass on a thread of
-autograd.
+The programs are `programs/gpu_heavy.py 60`, `programs/gpu_lost.py` and `programs/gpu_gloo.py` with the default options,
+on PyTorch 2.11 and CUDA 13.0. PyTorch launched the products of matrices by CUDA's driver, and the kernels of a backward
+pass on a thread of autograd.
 """
 
+import json
 import tarfile
 from pathlib import Path
 
@@ -13,17 +14,23 @@ import pytest
 from ms_profiler.analysis import catalogue
 from ms_profiler.analysis.driver import engine, thinning
 from ms_profiler.analysis.readers import slot_table, store
+from ms_profiler.cli import main
 from ms_profiler.store.format import Category
 
 STEPS, LAYERS, BLOCKS = 60, 7, 5
 
 
-def measured(folder, name):
-    """Return the measures of the recording in an archive."""
+def extracted(folder, name):
+    """Extract the results in an archive, and return their directories."""
     with tarfile.open(Path(__file__).parent / "baselines" / f"{name}.tar.xz") as archive:
         archive.extractall(folder, filter="data")
-    (result,) = folder.glob("*_ascend_ms")
-    return engine.measured(str(result))
+    return sorted(map(str, folder.glob("*_ascend_ms")))
+
+
+def measured(folder, name):
+    """Return the measures of the only recording in an archive."""
+    (result,) = extracted(folder, name)
+    return engine.measured(result)
 
 
 @pytest.fixture(scope="module")
@@ -39,6 +46,11 @@ def lost(tmp_path_factory):
 @pytest.fixture(scope="module")
 def kernels(measures):
     return catalogue.named("kernels").of(measures)
+
+
+@pytest.fixture(scope="module")
+def gloo(tmp_path_factory):
+    return extracted(tmp_path_factory.mktemp("gloo"), "h100_gloo")
 
 
 def test_every_kernel_has_its_launch_its_operator_and_its_step(kernels):
@@ -116,3 +128,21 @@ def test_the_counters_of_an_optimizer_in_the_hosts_memory_are_no_waits_for_the_d
     assert set(reads["category"]) == {int(Category.OTHER)}
     assert "sync" not in set(lost.pieces["phase"])
     assert lost.diagnosis.reads.is_empty()
+
+
+def test_with_gloo_the_rank_whose_gpu_computes_longer_is_late(gloo, capsys):
+    """Both ranks hand their gradients to gloo early; gloo's threads then wait for the GPU, on rank 1 some 22 ms."""
+    engine.analyse(gloo)
+    assert main(["cluster", str(Path(gloo[0]).parent), "--json", "--no-files"]) == 0
+    found = json.loads(capsys.readouterr().out)
+    (late,) = found["late"]
+    assert (late["rank"], late["cause"], late["step"]) == (1, "computing", None)
+    assert found["verdict"].startswith("Rank 1 is late: it computes for longer, ")
+    assert [row["role"] for row in found["ranks"]] == ["waits", "late"]
+
+
+def test_a_rank_that_waits_in_an_exchange_of_gloo_communicates(gloo):
+    waiting, late = map(engine.measured, gloo)
+    assert waiting.diagnosis.shares["communication"] > 0.6 > 100 * waiting.diagnosis.shares["blocked"]
+    assert "of the step is communication that does not overlap with computing" in waiting.verdict
+    assert late.diagnosis.shares["computing"] > 0.7 > 10 * late.diagnosis.shares["communication"]

@@ -21,7 +21,12 @@ _ELSEWHERE: Final = (bounds.HOST, bounds.UNKNOWN)
 
 
 def host(
-    did: pl.DataFrame, during: pl.DataFrame, tasks: pl.DataFrame, waits: pl.DataFrame, beside: pl.DataFrame
+    did: pl.DataFrame,
+    during: pl.DataFrame,
+    tasks: pl.DataFrame,
+    waits: pl.DataFrame,
+    beside: pl.DataFrame,
+    exchanged: pl.DataFrame,
 ) -> pl.DataFrame:
     """Return what the host did during steps on a device: `part`, `start_ns`, `end_ns`, sorted by time.
 
@@ -33,6 +38,7 @@ def host(
       launches, and the starts and ends of all waits and steps, in order. Between two successive times that are at most
       `bounds.GAP` apart, the host counts as launching.
     - Another thread launches, for which the stepping thread sleeps: `bounds.BLOCKED` becomes `bounds.LAUNCH`, too.
+    - Another thread exchanges data of the host: `bounds.BLOCKED` becomes `bounds.COMMUNICATION`.
     - An unknown part becomes `bounds.HOST`.
 
     Args:
@@ -41,6 +47,7 @@ def host(
         tasks: all tasks of the device: `launch_ns` (null if unknown).
         waits: intervals in which the host waited for the device.
         beside: intervals in which other threads launch for the stepping thread, such as backward passes of PyTorch.
+        exchanged: intervals in which other threads exchange data with other ranks, such as gloo's.
     """
     bounded = [table.select(pl.col(side).alias("time_ns")) for table in (waits, during) for side in intervals.BOUNDS]
     signs = (
@@ -52,6 +59,7 @@ def host(
     codes = {part: code for code, part in enumerate(did["part"].unique(maintain_order=True), 1)}
     known = did.with_columns(pl.col("part").replace_strict(codes, return_dtype=pl.Int64).alias("code"))
     sets = {"step": during, "waited": _returning(waits, tasks), "launching": launching, "beside": beside}
+    sets["exchanged"] = exchanged
     sets["code"] = known.drop("part")
     line = intervals.timeline(sets, {"code": "code"}).filter(pl.col("step") > 0)
     names = {code: part for part, code in codes.items()}
@@ -63,6 +71,8 @@ def host(
             (pl.col("launching") > 0) & (part.is_in(_ELSEWHERE) | ((part == bounds.BLOCKED) & (pl.col("beside") > 0)))
         )
         .then(pl.lit(bounds.LAUNCH))
+        .when((pl.col("exchanged") > 0) & (part == bounds.BLOCKED))
+        .then(pl.lit(bounds.COMMUNICATION))
         .otherwise(part.replace(bounds.UNKNOWN, bounds.HOST))
     )
     return intervals.merge(line.select(part_of_host.alias("part"), *intervals.BOUNDS), "part").select(

@@ -21,7 +21,7 @@ _SYNCHRONIZING: Final = r"(?i)synchroni[sz]e|^ur(QueueFinish|EventWait)$|^sycl.*
 _COPYING: Final = r"^(cuda|hip|acl(rt)?|cu|mu|mc|rt)?Memcpy(\w*)$"
 _ASYNCHRONOUS: Final = r"Async|Batch"
 #: names of waits of the host in recordings of ms-profiler itself
-_ON_HOST: Final = ("stream synchronize", "context synchronize", "event synchronize")
+ON_HOST: Final = ("stream synchronize", "context synchronize", "event synchronize")
 #: text in the names of copies to or from pageable memory
 PAGEABLE: Final = "Pageable"
 _NO_STREAM: Final = 2**32 - 1
@@ -46,7 +46,7 @@ def waits(device: tables.Device) -> pl.DataFrame:
     calls = device.calls.select(*intervals.BOUNDS, "name", "thread")
     name = pl.col("name")
     synchronizing = calls.filter(name.str.contains(_SYNCHRONIZING))
-    recorded = device.waits.filter(name.is_in(_ON_HOST)).select(
+    recorded = device.waits.filter(name.is_in(ON_HOST)).select(
         "start_ns", "end_ns", pl.when(pl.col("stream") != _NO_STREAM).then("stream").alias("stream")
     )
     # the device's interface may have reported which stream a call waited for

@@ -25,6 +25,7 @@ from ms_profiler.analysis.metrics import (
     process_growth,
     reads,
     recompilations,
+    replicas,
     scheduling,
     strain,
     tensor_growth,
@@ -329,7 +330,8 @@ def _of_device(
         copied = intervals.union(device.copies)
         states = launched_steps.pieces(device.tasks, copied, during, tables.EARLIEST, tables.LATEST)
     known = device.tasks["launch_ns"].null_count() < device.tasks.height
-    host = device_bounds.host(host, during, did, waits, _elsewhere(spans, steps))
+    exchanged = intervals.union(replicas.awaited(recording, steps, replicas.beside(recording, steps)))
+    host = device_bounds.host(host, during, did, waits, _elsewhere(spans, steps), exchanged)
     pieces = device_bounds.parts(states.filter(pl.col("step").is_in(rows)), did, host, known)
     if device.on_host or device.unread:  # the path is that of the host's operators; an unread device has no path
         pieces = pieces.head(0 if device.unread else pieces.height)

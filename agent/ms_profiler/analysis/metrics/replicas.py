@@ -17,7 +17,7 @@ from typing import Final
 
 import polars as pl
 
-from ms_profiler.analysis.metrics import intervals
+from ms_profiler.analysis.metrics import device_waits, intervals
 from ms_profiler.analysis.metrics.handed_over import PASSED
 from ms_profiler.analysis.metrics.steps import Steps, stepping
 from ms_profiler.analysis.model import tables
@@ -31,7 +31,7 @@ NCCL: Final = r"^nccl(?:Dev)?Kernel_([A-Za-z]+)"
 #: operation that gloo lacks -> operation that gloo runs in its place
 _INSTEAD: Final = {"reducescatter": "allreduce"}
 #: exchanges of gloo's threads: `kind` is the operation in lower case without underscores
-BESIDE: Final = pl.Schema({"kind": pl.String, "start_ns": pl.Int64, "end_ns": pl.Int64})
+BESIDE: Final = pl.Schema({"kind": pl.String, "start_ns": pl.Int64, "end_ns": pl.Int64, "thread": pl.UInt32})
 #: exchanges whose group and bytes are known; `place` is the row of the table of exchanges
 KNOWN: Final = pl.Schema({"place": pl.Int64, "group": pl.String, "bytes": pl.Int64})
 _KIND: Final = "allreduce"
@@ -73,7 +73,7 @@ def _named(recording: tables.Recording, steps: Steps, prefix: str, category: Cat
         pl.col("process") == steps.process, pl.col("category") == category, pl.col("name").is_in(rows.implode())
     )
     names = recording.names.gather(own["name"]).str.strip_prefix(prefix).str.replace_all("_", "")
-    return own.select(names.alias("kind"), *intervals.BOUNDS).sort(*intervals.BOUNDS).cast(BESIDE)
+    return own.select(names.alias("kind"), *intervals.BOUNDS, "thread").sort(*intervals.BOUNDS).cast(BESIDE)
 
 
 def awaited(recording: tables.Recording, steps: Steps, ran: pl.DataFrame) -> pl.DataFrame:
@@ -82,6 +82,9 @@ def awaited(recording: tables.Recording, steps: Steps, ran: pl.DataFrame) -> pl.
     The rank is ready when an operator hands the exchange to gloo. The exchange then waits in gloo's queue while gloo's
     threads wait for other ranks. Within a step, operator n of a kind hands over exchange n of this kind. If a step has
     more or fewer operators than exchanges, `start_ns` is the begin of the exchange.
+
+    gloo exchanges copies in the host's memory. So for data on a device, gloo's thread first waits for the device, which
+    may compute the data until then. The rank is ready when this wait ends.
 
     A backward pass ends when the rank has left all exchanges of the pass. But gloo's threads may record the end of an
     exchange later, in the next step. So `end_ns` is limited to the end of the pass.
@@ -103,10 +106,30 @@ def awaited(recording: tables.Recording, steps: Steps, ran: pl.DataFrame) -> pl.
     both = numbered[1].join(
         numbered[0], on=["kind", "row", "place", "count"], how="left", nulls_equal=True, maintain_order="left"
     )
-    begins = both.select(pl.min_horizontal("passed_ns", "start_ns")).to_series()
+    computed = _computed(recording, ran)
+    begins = both.select(pl.max_horizontal(pl.min_horizontal("passed_ns", "start_ns"), computed)).to_series()
     passes = _passes(recording, steps)
     over = passes["end_ns"].gather(intervals.locate(begins, passes))
     return both.select(begins.alias("start_ns"), pl.min_horizontal("end_ns", over.alias("over_ns")).alias("end_ns"))
+
+
+def _computed(recording: tables.Recording, ran: pl.DataFrame) -> pl.Series:
+    """Return for each exchange of gloo when the wait for the device in it ended, in ns; null without such a wait."""
+    none = pl.Series([None] * ran.height, dtype=pl.Int64)
+    if recording.device is None or recording.device.waits.is_empty() or ran.is_empty():
+        return none
+    waits = recording.device.waits.drop_nulls("thread").filter(pl.col("name").is_in(device_waits.ON_HOST))
+    waits = waits.select("thread", "start_ns", pl.col("end_ns").alias("over_ns"))
+    around = ran.with_row_index("row").select("row", "thread", "start_ns", "end_ns").sort("start_ns")
+    inside = (
+        waits.sort("start_ns")
+        .join_asof(around, on="start_ns", by="thread", strategy="backward", check_sortedness=False)
+        .filter(pl.col("over_ns") <= pl.col("end_ns"))
+        .group_by("row")
+        .agg(pl.col("over_ns").max())
+    )
+    rows = pl.DataFrame({"row": pl.int_range(ran.height, dtype=pl.UInt32, eager=True)})
+    return rows.join(inside, on="row", how="left", maintain_order="left")["over_ns"]
 
 
 def paired(called: pl.DataFrame, ran: pl.DataFrame, steps: Steps) -> list[list[int]]:
@@ -122,7 +145,7 @@ def paired(called: pl.DataFrame, ran: pl.DataFrame, steps: Steps) -> list[list[i
         steps: the steps in use.
     """
     kinds: dict[str, list[tuple[int, int, int]]] = {}
-    for row, (kind, start, end) in enumerate(ran.iter_rows()):
+    for row, (kind, start, end, _) in enumerate(ran.iter_rows()):
         kinds.setdefault(kind, []).append((start, end, row))
     places = dict.fromkeys(kinds, 0)
     found: list[list[int]] = []
@@ -219,7 +242,7 @@ def on_device(recording: tables.Recording, steps: Steps, called: pl.DataFrame) -
         .filter(pl.col("kind") == _KIND)
         .sort("launch_ns", "start_ns")
     )
-    ran = reduces.select("kind", pl.col("launch_ns").alias("start_ns"), "end_ns").cast(BESIDE)
+    ran = reduces.select("kind", pl.col("launch_ns").alias("start_ns"), "end_ns", thread=None).cast(BESIDE)
     found = known(recording, steps, called, ran, [])
     return found.with_columns(reduces["task"].gather(found["place"]).alias("place")).cast(KNOWN)
 

@@ -323,7 +323,9 @@ def of_device(
     if kind == "computing" and not kernels.is_empty():
         leading = _most(kernels, "computing kernels' time" if device.totals.exchanges else _KERNELS)
     if kind == "idle":
-        leading = _why(parts, share)
+        # exchanges of the host, such as gloo's, leave the device idle; those of the device do not
+        others = parts.get(bounds.COMMUNICATION, 0.0) - sums["not_overlapped"] / total
+        leading = _why({**parts, bounds.COMMUNICATION: others}, share)
     whose = "the time of the steps" if processor else "the device's time"
     # a processor of the host that runs no operator is not idle, because it may run other code
     does = "passes without an operator" if processor and kind == "idle" else _STATES[kind][1]
@@ -332,7 +334,7 @@ def of_device(
 
 def _why(parts: Mapping[str, float], idle: float) -> str:
     """Return text about the part of the steps that takes more than half of the idle time; empty if none does."""
-    texts = {part: text for part, text in (_WAITS | _REST | _GAPS).items() if part != bounds.COMMUNICATION}
+    texts = _WAITS | _REST | _GAPS
     part = max(texts, key=lambda name: parts.get(name, 0.0))
     share = parts.get(part, 0.0)
     return f"; {_percent(share)} of the step {texts[part]}" if share > WITHIN_SHARE * idle else ""
