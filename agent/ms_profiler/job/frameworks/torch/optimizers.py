@@ -34,9 +34,10 @@ SCALER = "torch.amp.grad_scaler"
 #: step without gradients.
 STATES = "torch.distributed.checkpoint.state_dict"
 OPTIMIZER_CATEGORY = int(Category.OPTIMIZER)
-#: The extension records a usual step of an optimizer without Python code (a shortcut). These are two reasons not to do
-#: so. RUNNING: a step that Python code recorded is still open. PREPARING: the step only creates an optimizer's state.
-RUNNING, PREPARING = 1, 2
+#: The extension records a usual step of an optimizer without Python code (a shortcut). These are reasons not to do so.
+#: RUNNING: a step that Python code recorded is still open. PREPARING: the step only creates an optimizer's state.
+#: CAPTURING: a CUDA graph captures the step.
+RUNNING, PREPARING, CAPTURING = 1, 2, 4
 #: names of PyTorch's functions that register hooks for the begin and the end of each optimizer's step
 BEFORE, AFTER = "register_optimizer_step_pre_hook", "register_optimizer_step_post_hook"
 #: handles that PyTorch returned for our hooks; with them, the hooks can be removed
@@ -56,6 +57,15 @@ class _Running(threading.local):
 
 #: whether this thread runs a step that only creates the state of an optimizer
 _preparing = Inside()
+
+
+class _Captured(threading.local):
+    #: the steps that this thread has made since it captures a CUDA graph: (id of the optimizer, reference to it); None
+    #: if it captures none
+    steps: list[tuple[int, weakref.ref[Any]]] | None = None
+
+
+_captured = _Captured()
 
 
 class Optimizers:
@@ -182,6 +192,9 @@ class Optimizers:
         self._running.ended += 1
         if _preparing.value:
             return  # the step only creates the optimizer's state
+        if _captured.steps is not None:
+            _captured.steps.append((which, weakref.ref(optimizer)))
+            return  # the GPU runs the step when the graph is replayed
         self.host.steps.turn_ended(StepSource.OPTIMIZER_CYCLE, which, self.host.recorder.now(), optimizer)
 
     def _drop_failed(self, running: list[tuple[int, int, int]], frame: FrameType) -> None:
@@ -263,6 +276,19 @@ def preparing(host: "Host") -> list[Target]:
 
     make = base.around(host, "following the initialisation of a state", before, after)
     return [Target(STATES, "_init_optim_state", closure=make)]
+
+
+def begin_capture(host: "Host") -> None:
+    """Begin to note the steps of this thread that a CUDA graph captures: they are made when the graph is replayed."""
+    _captured.steps = []
+    host.recorder.leave_optimizers(CAPTURING, True)
+
+
+def end_capture(host: "Host") -> list[tuple[int, weakref.ref[Any]]]:
+    """End what `begin_capture` began; return the captured steps, each as the id of its optimizer and a reference."""
+    captured, _captured.steps = _captured.steps, None
+    host.recorder.leave_optimizers(CAPTURING, False)
+    return captured or []
 
 
 def _unnoted(which: int, optimizer: Any, frame: FrameType, ends: bool) -> list[tuple[int, int, int]]:
