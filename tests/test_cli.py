@@ -109,18 +109,22 @@ def test_help_and_version(words):
 
 
 @pytest.mark.parametrize(
-    "words",
+    ("words", "said"),
     [
-        [],
-        ["nonsense"],
-        ["analyse"],
-        ["analyse", "x", "--step-list", "a"],
-        ["analyse", "x", "--data-simplification", "no"],
+        ([], "ms-profiler: the following arguments are required: COMMAND. `ms-profiler --help`"),
+        (["nonsense"], "ms-profiler: there is no command nonsense. `ms-profiler --help`"),
+        (["sumary", "x"], "there is no command sumary; do you mean summary? `ms-profiler --help`"),
+        (["analyse"], "ms-profiler analyse: the following arguments are required: DIR. `ms-profiler analyse --help`"),
+        (["analyse", "x", "--step-list", "a"], "argument --step-list: "),
+        (["analyse", "x", "--data-simplification", "no"], "argument --data-simplification: "),
+        (["summary", "x", "--top", "many"], "argument --top: a number of rows from 1 on, not many. "),
+        (["summary", "x", "--jsn"], "unrecognized arguments: --jsn; do you mean --json? `ms-profiler summary --help`"),
     ],
 )
-def test_wrong_use_is_exit_code_2(words):
+def test_wrong_use_is_one_line_and_exit_code_2(words, said):
     done = run(*words)
-    assert done.returncode == 2 and "usage" in done.stderr
+    assert done.returncode == 2 and done.stderr.count("\n") == 1
+    assert said in done.stderr and done.stderr.endswith(" --help` lists the arguments.\n")
 
 
 def test_python_m(tmp_path):

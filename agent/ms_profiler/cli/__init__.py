@@ -9,7 +9,7 @@ import importlib
 import os
 import sys
 from collections.abc import Sequence
-from typing import Protocol, cast
+from typing import NoReturn, Protocol, cast
 
 from ms_profiler.errors import MsProfilerError
 
@@ -34,6 +34,29 @@ ALIASES = {"analyze": "analyse"}
 
 #: the exit code that a shell reports for a process that SIGINT ended
 INTERRUPTED = 130
+
+
+#: the exit code of `argparse` for arguments that it does not accept
+REFUSED = 2
+
+
+class Parser(argparse.ArgumentParser):
+    """A parser whose errors are one line each, without the list of all arguments."""
+
+    def error(self, message: str) -> NoReturn:
+        """Print what is wrong and where the arguments are listed; exit with the code `REFUSED`."""
+        sentence = message + self._meant(message)
+        point = "" if sentence.endswith(("?", ".")) else "."
+        self.exit(REFUSED, f"{self.prog}: {sentence}{point} `{self.prog} --help` lists the arguments.\n")
+
+    def _meant(self, message: str) -> str:
+        """Return a clause with the option that an unknown option resembles; empty if there is none."""
+        import difflib
+
+        unknown = [word.partition("=")[0] for word in message.split() if word.startswith("--")]
+        known = [option for option in self._option_string_actions if option.startswith("--")]
+        near = difflib.get_close_matches(unknown[0], known, 1) if message.startswith("unrecognized") and unknown else []
+        return f"; do you mean {near[0]}?" if near else ""
 
 
 class Command(Protocol):
@@ -77,7 +100,7 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 def _run(name: str, words: list[str]) -> int:
     command = _load(name)
-    parser = argparse.ArgumentParser(prog=f"ms-profiler {name}", description=command.HELP)
+    parser = Parser(prog=f"ms-profiler {name}", description=command.HELP)
     command.add_arguments(parser)
     return command.run(parser.parse_args(words))
 
@@ -85,7 +108,12 @@ def _run(name: str, words: list[str]) -> int:
 def _overview(words: list[str]) -> int:
     from ms_profiler import __version__
 
-    parser = argparse.ArgumentParser(prog="ms-profiler", description="Profile training jobs without editing them.")
+    parser = Parser(prog="ms-profiler", description="Profile training jobs without editing them.")
+    if words and not words[0].startswith("-"):
+        import difflib
+
+        near = difflib.get_close_matches(words[0], COMMANDS, 1)
+        parser.error(f"there is no command {words[0]}" + "".join(f"; do you mean {name}?" for name in near))
     parser.add_argument("--version", action="version", version=f"ms-profiler {__version__}")
     commands = parser.add_subparsers(title="commands", metavar="COMMAND", required=True)
     for name in COMMANDS:

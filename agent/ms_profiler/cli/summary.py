@@ -260,7 +260,7 @@ def _load(directory: str) -> dict[str, Any]:
 
 
 def _count(text: str) -> int:
-    number = int(text)
+    number = int(text) if text.isdecimal() else 0
     if number < 1:
         raise argparse.ArgumentTypeError(f"a number of rows from 1 on, not {text}")
     return number
