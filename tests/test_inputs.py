@@ -54,3 +54,15 @@ def test_a_path_without_recordings_is_an_error_that_names_raw_data(tmp_path):
         inputs.find([str(raw)])
     with pytest.raises(StoreError, match="No such file"):
         inputs.find([str(tmp_path / "none")])
+
+
+def test_results_one_level_deeper_are_named(tmp_path):
+    for number in range(5):
+        write_training(tmp_path / "runs" / str(number))
+    with pytest.raises(StoreError) as raised:
+        inputs.find([str(tmp_path / "runs")])
+    first, second, third = (tmp_path / "runs" / str(number) for number in range(3))
+    assert str(raised.value) == (
+        f"{tmp_path}/runs holds no recording itself, but {first} does. "
+        f"Name {first} or {second} or {third} or another one."
+    )

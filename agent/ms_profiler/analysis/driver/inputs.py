@@ -13,6 +13,8 @@ _PACKED: Final = ".gz"
 _JSON: Final = ".json"
 #: suffix of the directory that an analysis makes beside a trace
 RESULT: Final = "_analysis"
+#: largest number of directories that an error names
+_NAMED: Final = 3
 _SUFFIXES: Final = (layout.SUFFIX, layout.TORCH_SUFFIX)
 
 
@@ -55,6 +57,9 @@ def find(directories: list[str]) -> list[str]:
     found: list[str] = []
     for directory in directories:
         below = [directory] if kind(directory) is not None else _below(directory)
+        if not below and (deeper := _deeper(directory)):
+            named = " or ".join(deeper[:_NAMED]) + " or another one" * (len(deeper) > _NAMED)
+            raise StoreError(f"{directory} holds no recording itself, but {deeper[0]} does.", f"Name {named}.")
         if not below:
             raise StoreError(f"{directory} holds no recording{_raw(directory)}.")
         found += [path for path in below if path not in found]
@@ -80,6 +85,12 @@ def _below(directory: str) -> list[str]:
     paths = [os.path.join(directory, name) for name in names if name.endswith(_SUFFIXES)]
     found = [path for path in paths if kind(path) in (Kind.STORE, Kind.ASCEND)]
     return found or [os.path.join(directory, name) for name in names if name.endswith(_TRACES)]
+
+
+def _deeper(directory: str) -> list[str]:
+    """Return the directories in a directory that hold inputs; the user may mean one of them."""
+    paths = [os.path.join(directory, name) for name in _names(directory)]
+    return [path for path in paths if os.path.isdir(path) and os.access(path, os.R_OK | os.X_OK) and _below(path)]
 
 
 def _raw(directory: str) -> str:
