@@ -1,14 +1,22 @@
 """The frameworks tell how much device memory their allocators hold, which is shown with the device's other memory."""
 
+import json
 import sys
 from types import SimpleNamespace
 
 import polars as pl
+import pytest
+from ms_profiler.analysis.driver import engine
 from ms_profiler.analysis.model import tables
 from ms_profiler.analysis.readers import device_tensors as reader
 from ms_profiler.job.frameworks.mindspore import runtime_memory
 from ms_profiler.job.frameworks.torch import cuda
 from ms_profiler.job.samplers.device_tensors import DeviceTensors, Held
+from ms_profiler.store import layout
+from store_builder import MS, StoreBuilder
+
+MB = 1 << 20
+STEPS = 120
 
 
 def torch_stats(current, peak, reserved):
@@ -74,3 +82,51 @@ def test_the_memory_of_the_allocator_has_its_peaks():
     ]
     recording.device = None
     reader.attach(recording)
+
+
+def held(folder, sizes):
+    """Return the summary of a run whose tensors on GPU 0 hold `sizes` MiB after its steps; None is no reading."""
+    store = StoreBuilder(folder, framework={"name": "torch", "mode": "eager", "device": "GPU"})
+    process = store.process()
+    thread = process.thread()
+    for number, size in enumerate(sizes):
+        end = (number + 1) * 10 * MS
+        thread.step(number, end - 10 * MS, end - 5000)
+        for what, more in (("allocated", 0), ("highest", 50), ("reserved", 90)):
+            if size is not None:
+                thread.counter(f"memory of tensors on GPU 0, {what}", end, round((size + more) * MB))
+                thread.counter(f"memory of tensors on GPU 1, {what}", end, 9000 * MB)
+    process.anchor(STEPS * 11 * MS)
+    path = store.write()
+    engine.analyse([path])
+    return json.loads((path / layout.SUMMARY).read_text())
+
+
+def test_memory_of_a_gpu_that_grows_with_each_step_is_reported(tmp_path):
+    """The memory is read after two of three steps; the optimizer takes 200 MiB in step 0."""
+    found = held(tmp_path, [300 + step if step % 3 else None for step in range(STEPS)])
+    growth = found["device_memory_growth"]
+    assert growth["per_step"] == pytest.approx(MB)
+    assert (growth["device"], growth["held"], growth["last"]) == ("GPU 0", (300 + STEPS - 1) * MB, STEPS - 1)
+    assert found["memory_growth"] is None
+    (advice,) = (item for item in found["advice"] if item["cause"] == "memory-growth")
+    told = (
+        "the memory of tensors on GPU 0 is 1.0 MiB more after each step; from step 31 to step 119 it grew by 88.0 MiB"
+    )
+    assert told in advice["evidence"]
+    assert advice["evidence"].endswith("to 419.0 MiB"), "the module is unknown, so no module is mentioned"
+
+
+@pytest.mark.parametrize(
+    "size",
+    [
+        lambda step: 300 - 200 * (step == 0),
+        lambda step: 300 + min(step, 30) * 2,
+        lambda step: 300 + 40 * (step % 25 > 20),
+        lambda step: 300 + (step % 40),
+        lambda step: 300 + 0.005 * step,
+    ],
+    ids=["optimizer", "cache", "evaluation", "garbage", "little"],
+)
+def test_memory_of_a_gpu_that_settles_or_varies_is_no_growth(tmp_path, size):
+    assert held(tmp_path, [size(step) for step in range(STEPS)])["device_memory_growth"] is None

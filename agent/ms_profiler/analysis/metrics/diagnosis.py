@@ -13,7 +13,6 @@ from ms_profiler.analysis.metrics import (
     device_bounds,
     device_path,
     device_waits,
-    growth,
     host_operators,
     intervals,
     launched_steps,
@@ -31,6 +30,7 @@ from ms_profiler.analysis.metrics import (
     tensor_growth,
 )
 from ms_profiler.analysis.metrics.communication import COLLECTIVES
+from ms_profiler.analysis.metrics.growth import Growth
 from ms_profiler.analysis.metrics.steps import Steps, settled, stepping
 from ms_profiler.analysis.model import tables
 from ms_profiler.analysis.streams.device_time import LAUNCHED
@@ -79,6 +79,7 @@ class Diagnosis:
         recompiles: repeated compilations: `step` (row of `steps.table`), `text`.
         compile_ns: step (row of `steps.table`) -> time in ns in which something was compiled.
         growth: the growth of the memory of tensors, or of the process if tensors are unknown; None without growth.
+        on_device: the growth of the memory of tensors on a device; None without growth.
         pauses: the garbage collections of Python in the same steps.
         packets: figures of small exchanges; None if unknown.
         links: the slow links between ranks.
@@ -105,11 +106,12 @@ class Diagnosis:
     reads: pl.DataFrame
     recompiles: pl.DataFrame
     compile_ns: dict[int, int]
-    growth: growth.Growth | None
+    growth: Growth | None
     pauses: pauses.Pauses | None
     packets: packets.Packets | None
     links: list[links.Slow]
     waits: pl.DataFrame
+    on_device: Growth | None = None
     modules: dict[str, str] = field(default_factory=dict)
     copied: copies.Copied | None = None
     strains: list[strain.Strain] = field(default_factory=list)
@@ -227,6 +229,7 @@ def diagnose(
         },
         growth=tensor_growth.found(recording, steps, disturbed)
         or process_growth.found(recording, steps, kernels, disturbed),
+        on_device=tensor_growth.on_device(recording, steps, disturbed),
         pauses=pauses.pauses(spans, recording.names, steps, rows),
         packets=packets.packets(calls),
         links=links.slow(links.bandwidths(calls)),

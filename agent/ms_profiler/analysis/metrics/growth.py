@@ -37,6 +37,7 @@ class Growth:
         first: number of the first examined step.
         last: number of the last examined step.
         tensors: whether the memory of tensors was examined, and not the memory of the whole process.
+        device: the device whose memory was examined; empty for the memory of the host.
     """
 
     per_step: float
@@ -45,6 +46,7 @@ class Growth:
     first: int
     last: int
     tensors: bool = False
+    device: str = ""
 
 
 def growth(

@@ -11,6 +11,7 @@ from ms_profiler.analysis.metrics.growth import Growth
 from ms_profiler.analysis.metrics.stack_tree import Function
 from ms_profiler.analysis.metrics.steps import Steps
 from ms_profiler.analysis.model import tables
+from ms_profiler.store.names import DEVICE_TENSORS
 
 #: smallest growth of a leak, in bytes and as a part of the memory before; it is small because tensor bytes are exact
 LEAST: Final = 1 << 20
@@ -20,6 +21,7 @@ LEAST_PART: Final = 0.01
 MOST_STEPS: Final = 0.6
 #: the code to blame is named only if its `Owner.share` is at least this
 NAMED: Final = 0.2
+_ON_DEVICE: Final = "^" + DEVICE_TENSORS.format("(.+)", "allocated") + "$"
 
 
 @dataclass(frozen=True)
@@ -56,6 +58,25 @@ def found(recording: tables.Recording, used: Steps, compiled: list[int]) -> Grow
     samples = by_step.join(ends, on="number").select("time_ns", held="end")
     leak = growth.growth(samples, used, compiled, LEAST, LEAST_PART)
     return None if leak is None else replace(leak, tensors=True)
+
+
+def on_device(recording: tables.Recording, used: Steps, compiled: list[int]) -> Growth | None:
+    """Return the growth of tensor memory on the device that grows most; None if none grows, or if it is unknown.
+
+    Args:
+        recording: the run.
+        used: the steps in use.
+        compiled: steps (rows of `used.table`) that compiled something.
+    """
+    devices = recording.names.gather(recording.counters["name"]).str.extract(_ON_DEVICE)
+    looks = recording.counters.with_columns(devices.alias("device"), held=pl.col("value").cast(pl.Int64, strict=False))
+    looks = looks.filter(pl.col("process") == used.process, pl.col("value") >= 0).drop_nulls(["device", "held"])
+    found = []
+    for (device,), samples in looks.group_by("device", maintain_order=True):
+        leak = growth.growth(samples.select("time_ns", "held"), used, compiled, LEAST, LEAST_PART)
+        if leak is not None:
+            found.append(replace(leak, tensors=True, device=str(device)))
+    return max(found, key=lambda leak: (leak.total, leak.device), default=None)
 
 
 def owner(blocks: pl.DataFrame, leak: Growth, used: Steps, recording: tables.Recording) -> Owner | None:

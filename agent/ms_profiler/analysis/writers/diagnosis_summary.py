@@ -43,6 +43,7 @@ def summary(measures: Measures) -> dict[str, Any]:
         "synchronisation": _synchronisation(measures),
         "recomputation": recomputed.summary(measures.steady, measures.steps, measures.recording),
         "memory_growth": None if found.growth is None else asdict(found.growth),
+        "device_memory_growth": None if found.on_device is None else asdict(found.on_device),
         "pauses": None
         if found.pauses is None
         else {

@@ -20,6 +20,7 @@ UNEVEN: Final = 2.0
 UNEVEN_STEPS: Final = 20
 #: largest number of characters of the text about the cause of a recompilation; the rest is cut off
 LONGEST: Final = 160
+_PROCESS: Final = "the process holds"
 
 
 def compiling(found: Diagnosis, facts: Facts) -> Iterator[Advice]:
@@ -57,23 +58,23 @@ def compiling(found: Diagnosis, facts: Facts) -> Iterator[Advice]:
 
 
 def memory(found: Diagnosis, facts: Facts) -> Iterator[Advice]:
-    """Yield advice about growing memory."""
-    leak = found.growth
-    if leak is None:
-        return
-    relative = leak.total / max(leak.held - leak.total, 1)
-    whose = "the memory of tensors is" if leak.tensors else "the process holds"
-    yield Advice(
-        "memory-growth",
-        "memory",
-        min(relative, 1.0),
-        f"memory growth: {whose} {size(leak.per_step)} more after each step; from step {leak.first} to step "
-        f"{leak.last} it grew by {size(leak.total)}, to {size(leak.held)}{facts.leak}",
-        "Look for objects that outlive their step: lists of losses or outputs (keep numbers, or detach), caches, "
-        "graphs that are kept for a backward pass that never runs.",
-        leak.last,
-        first=relative >= LEAK,
-    )
+    """Yield advice about growing memory of the host, and of a device."""
+    for leak in (found.on_device, found.growth):
+        if leak is None:
+            continue
+        relative = leak.total / max(leak.held - leak.total, 1)
+        whose = f"the memory of tensors{f' on {leak.device}' * bool(leak.device)} is" if leak.tensors else _PROCESS
+        yield Advice(
+            "memory-growth",
+            "memory",
+            min(relative, 1.0),
+            f"memory growth: {whose} {size(leak.per_step)} more after each step; from step {leak.first} to step "
+            f"{leak.last} it grew by {size(leak.total)}, to {size(leak.held)}{'' if leak.device else facts.leak}",
+            "Look for objects that outlive their step: lists of losses or outputs (keep numbers, or detach), caches, "
+            "graphs that are kept for a backward pass that never runs.",
+            leak.last,
+            first=relative >= LEAK,
+        )
 
 
 def pauses(found: Diagnosis, facts: Facts) -> Iterator[Advice]:
