@@ -73,6 +73,37 @@ def test_missing_parts_and_the_end_of_a_process_are_shown(summary):
     assert "1 thing is missing" in text and "killed or vanished" in text
 
 
+BY_PARENT = "ended by its parent"
+
+
+@pytest.mark.parametrize(
+    ("states", "shows"),
+    [
+        (["exit", BY_PARENT, BY_PARENT], []),
+        (["exception: ValueError", BY_PARENT, BY_PARENT], ["exception: ValueError"]),
+        (["exit", "killed by SIGKILL", BY_PARENT], ["fork Process-1 (pid 201): killed by SIGKILL"]),
+        (["exit", "exit code 3", "exit code 3"], ["2 other processes: exit code 3"]),
+        (["killed or vanished", "killed or vanished", "exit"], ["killed or vanished"]),
+        ([BY_PARENT, "exit", "exit"], [BY_PARENT]),
+    ],
+)
+def test_the_line_of_the_run_names_ends_that_matter(summary, states, shows):
+    content = copy.deepcopy(summary)
+    (main,) = content["run"]["processes"]
+    workers = [{**main, "role": "fork", "name": f"Process-{number}", "pid": 200 + number} for number in (1, 2)]
+    content["run"]["processes"] = [
+        {**process, "state": state} for process, state in zip([main, *workers], states, strict=True)
+    ]
+    assert shown(content, 200)[1].split("; ")[1:] == shows
+
+
+def test_a_rank_that_its_parent_ended_is_named(summary):
+    content = several(summary, 2)
+    main, worker = content["run"]["processes"][0], content["whole_run"][1]
+    content["run"]["processes"] = [main, {**main, "role": "fork", "pid": worker["pid"], "state": BY_PARENT}]
+    assert shown(content, 200)[1].endswith(f"; {BY_PARENT}")
+
+
 def test_a_run_without_steps_or_operators_has_a_screen(summary):
     none = copy.deepcopy(summary)
     none["steps"]["count"], none["top_operators"], none["advice"], none["bounds"] = 0, [], [], None

@@ -9,6 +9,7 @@ import sys
 import pytest
 from conftest import PROGRAMS, environment, eventually, launcher
 from guests import OFF
+from ms_profiler import cli
 from ms_profiler.analysis.driver import engine
 
 IMPORT = "import mindspore\n"
@@ -258,10 +259,14 @@ print("trained")
 
 
 @pytest.mark.parametrize("killed", [False, pytest.param(True, marks=pytest.mark.slow)])
-def test_workers_that_live_when_the_job_ends_are_ended_by_it_and_others_are_killed(job, tmp_path, killed):
+def test_workers_that_live_when_the_job_ends_are_ended_by_it_and_others_are_killed(job, tmp_path, capsys, killed):
     script = tmp_path / "workers.py"
     script.write_text(WORKERS)
     run = job(script, *["kill"] * killed)
     engine.analyse([run.result])
     states = [process["state"] for process in run.summary["run"]["processes"] if process["role"] == "fork"]
     assert sorted(states) == ["ended by its parent", "killed or vanished" if killed else "ended by its parent"]
+    cli.main(["summary", str(run.result)])
+    (line,) = (line for line in capsys.readouterr().out.splitlines() if line.startswith("torch "))
+    assert "ended by its parent" not in line, "so a DataLoader ends its workers"
+    assert ("): killed or vanished" in line) is killed

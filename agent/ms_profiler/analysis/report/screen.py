@@ -38,8 +38,6 @@ _LOST: Final = {
     "impossible": "records have impossible numbers",
     "missing_records": "records are in no file",
 }
-#: usual ways in which a process ends, which the screen does not mention
-_ENDED: Final = ("exit", "unknown")
 #: If the text has more lines than the screen, these blocks are shortened one after the other, until the text fits.
 #: An entry is (block, number of lines that stay).
 _SHORTER: Final = (("advice", 2), ("bounds", 2), ("head", 4), ("advice", 1))
@@ -96,8 +94,7 @@ def _wrapped(text: str, width: int, style: str = "", indent: str = "") -> list[T
 
 
 def _head(summary: dict[str, Any], width: int) -> list[Text]:
-    ended = [process["state"] for process in summary["run"]["processes"] if process["state"] not in _ENDED]
-    run = terminal.run_line(summary).plain + "".join(f"; {state}" for state in dict.fromkeys(ended))
+    run = "; ".join([terminal.run_line(summary).plain, *stepping.endings(summary)])
     lines = _wrapped(summary["verdict"], width, "bold")
     for line in changes.long(summary):
         lines += _wrapped(line, width, "bold")

@@ -7,6 +7,10 @@ from ms_profiler.analysis.report.durations import milliseconds
 
 #: number of other processes that the line of `others` names
 _NAMED: Final = 3
+#: usual ways in which a process ends, which the screen does not mention
+_ENDED: Final = ("exit", "unknown")
+#: how a worker ends that its parent, for example a DataLoader, no longer needs; see `driver.liveness.BY_PARENT`
+_BY_PARENT: Final = "ended by its parent"
 
 
 def whose(summary: dict[str, Any]) -> str:
@@ -36,6 +40,29 @@ def others(summary: dict[str, Any]) -> list[str]:
     ]
     more = f"; {len(rest) - _NAMED} more with --all" * (len(rest) > _NAMED)
     return [f"The other{'s' * (len(rest) > 1)}: {'; '.join(named)}{more}"]
+
+
+def endings(summary: dict[str, Any]) -> list[str]:
+    """Return how the processes of the run ended, without usual ends; another process than the main one is named.
+
+    A worker that its parent ended has a usual end, unless the worker has steps.
+
+    Args:
+        summary: content of summary.json.
+    """
+    training = {process["pid"] for process in summary.get("whole_run") or ()}
+    own: list[dict[str, Any]] = []
+    others: list[dict[str, Any]] = []
+    for process in summary["run"]["processes"]:
+        steps = process["role"] in ("", "main") or process["pid"] in training
+        if process["state"] not in (_ENDED if steps else (*_ENDED, _BY_PARENT)):
+            (own if steps else others).append(process)
+    states = list(dict.fromkeys(process["state"] for process in own))
+    for state in dict.fromkeys(process["state"] for process in others if process["state"] not in states):
+        alike = [process for process in others if process["state"] == state]
+        who = remarks.who(alike[0]) if len(alike) == 1 else f"{len(alike)} other processes"
+        states.append(f"{who}: {state}")
+    return states
 
 
 def everywhere(summary: dict[str, Any]) -> str:
