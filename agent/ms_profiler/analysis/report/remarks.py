@@ -85,9 +85,19 @@ def again(summary: dict[str, Any]) -> list[str]:
     return [f"In the backward pass, {took} recomputes the forward pass of {names}"]
 
 
+def interrupted(summary: dict[str, Any]) -> list[str]:
+    """Return a line about kernels of a device that took far longer than the same kernel in other steps."""
+    found = (summary.get("device") or {}).get("long_kernels")
+    if not found:
+        return []
+    what = f"{found['count']:,} of {found['of']:,} kernels took far longer than the same kernel in other steps"
+    much = f"{milliseconds(found['excess_ms'])} longer, {found['share'] * 100:.1f} % of the time of all kernels"
+    return [f"{what}, together {much}: another program may have used the device at the same time"]
+
+
 def head(summary: dict[str, Any]) -> list[str]:
     """Return the lines between the step times of a summary and its tables."""
-    return [*halted(summary), *outside(summary), *uncompiled(summary), *again(summary)]
+    return [*halted(summary), *outside(summary), *interrupted(summary), *uncompiled(summary), *again(summary)]
 
 
 def typical(summary: dict[str, Any]) -> str:

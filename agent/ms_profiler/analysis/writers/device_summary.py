@@ -4,7 +4,7 @@ from typing import Any
 
 import polars as pl
 
-from ms_profiler.analysis.metrics import launched_steps
+from ms_profiler.analysis.metrics import launched_steps, long_kernels
 from ms_profiler.analysis.metrics.measures import Measures
 from ms_profiler.analysis.metrics.steps import milliseconds
 
@@ -46,7 +46,16 @@ def summary(measures: Measures) -> dict[str, Any] | None:
             for row in times.iter_rows(named=True)
         ],
         "time": _time(measures.stream.moments, measures.steady["row"], numbers),
+        "long_kernels": _long(measures),
     }
+
+
+def _long(measures: Measures) -> dict[str, Any] | None:
+    found = long_kernels.found(measures.recording, measures.stream.table)
+    if found is None:
+        return None
+    share, excess = round(found.share, 6), milliseconds(found.excess_ns)
+    return {"count": found.count, "of": found.of, "excess_ms": excess, "share": share}
 
 
 def _time(moments: pl.DataFrame, rows: pl.Series, numbers: pl.Series) -> dict[str, Any]:
