@@ -4,6 +4,7 @@ import json
 import random
 
 import pytest
+from ms_profiler.analysis.comparison import causes, comparing, moments, runs
 from ms_profiler.analysis.driver import engine
 from ms_profiler.analysis.report import remarks
 from ms_profiler.store import layout
@@ -107,3 +108,26 @@ def test_exchanges_and_kernels_beside_others_do_not_count(tmp_path, name, stream
 
     long = summary(job(tmp_path, waits, name, stream))["device"]["long_kernels"]
     assert (long and long["count"]) == count
+
+
+def test_a_comparison_names_no_module_whose_kernels_were_interrupted(tmp_path):
+    """In the second run, the other program hits another module, and hits it more often."""
+
+    def more(step, module, usual):
+        hit = (0, 300 * US) if step % 5 < 3 else (step % 3, 8 * US) if step % 5 == 3 else None
+        return usual + 700 * US * (hit == (module, usual))
+
+    before, after = (runs.digests(job(tmp_path / name, length)) for name, length in (("b", interrupted), ("a", more)))
+    found = comparing.compare(before, after, ("old", "new"))
+    assert {row.name for row in found.kernels} == {"gemm", "norm"}
+    for row in (*found.kernels, *found.modules):
+        assert row.before_ns and abs(row.difference_ns) <= 2, row
+    (own,) = (each for each in found.causes.contributors if each.kind == moments.INTERRUPTED)
+    assert own.change_ns == pytest.approx(0.4 * 700 * US, rel=0.3)
+    assert own.kind in causes.MACHINE
+    work = [each for each in found.causes.contributors if each.kind in (causes.MODULE, causes.KERNEL)]
+    assert all(abs(each.change_ns) <= 2 for each in work)
+    notes = [note for note in found.notes if "took far longer" in note]
+    assert [note.split(",")[0] for note in notes] == [
+        f"Kernels of {name} took far longer than in other steps" for name in ("old", "new")
+    ]

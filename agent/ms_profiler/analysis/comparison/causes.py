@@ -16,7 +16,7 @@ from typing import Final
 from ms_profiler.analysis.comparison import evidence, matching
 from ms_profiler.analysis.comparison.digest import Cell, Digest
 from ms_profiler.analysis.comparison.module_changes import Tree
-from ms_profiler.analysis.comparison.moments import DEVICE
+from ms_profiler.analysis.comparison.moments import DEVICE, INTERRUPTED
 from ms_profiler.analysis.comparison.sampled import Sampled, recorded
 from ms_profiler.analysis.metrics import bounds, critical_path
 from ms_profiler.analysis.metrics.handed_over import PASSED
@@ -28,7 +28,7 @@ ALIKE: Final = "alike"
 SMALL: Final = "small differences"
 UNEXPLAINED: Final = "unexplained"
 #: kinds of contributors (parts of the change of the step time) that come from the machine and not from the job
-MACHINE: Final = (ALIKE, bounds.RUNNABLE)
+MACHINE: Final = (ALIKE, bounds.RUNNABLE, INTERRUPTED)
 #: a contributor with the change x is shown if x >= `SHOWN` * change of the step, and if
 #: x >= max(`LEAST`, min(spread, `MOST`)) * step of the first run. The spread is the usual variation of steps
 SHOWN: Final = 0.1
@@ -58,7 +58,8 @@ class Contributor:
     """A part of the change of the step time, such as the work of one module.
 
     Attributes:
-        kind: a part of `metrics.bounds`, or "module", "outside", "kernel", "alike", "small differences", "unexplained".
+        kind: a part of `metrics.bounds`, or "module", "outside", "kernel", "alike", "small differences", "unexplained",
+            "kernels that took far longer than in other steps".
         name: the name for people.
         module: path of its module in the second run; if the module is gone, in the first run. Empty without a module.
         was: the path of the module in the first run if it differs from `module`; otherwise empty.
@@ -337,6 +338,8 @@ def _key(cell: Cell) -> _Key:
     """Return the kind and the name of the contributor to which a cell (part of the step time) belongs."""
     if cell.part in _WAITS or cell.part in _OF_DEVICE:
         return cell.part, ""
+    if cell.what == INTERRUPTED:
+        return INTERRUPTED, ""
     # on a CPU, an exchange is an operator, so only the operator's name shows that it is an exchange
     if cell.part == bounds.COMMUNICATION or cell.what.startswith(PASSED):
         return bounds.COMMUNICATION, ""

@@ -376,6 +376,12 @@ def _notes(first: Digest, second: Digest, matches: Sequence[matching.Match], nam
             yield f"{name} lacks {whole.dropped} records, which were dropped for lack of room."
         if whole.damaged:
             yield f"{name} lacks {whole.damaged} records or files that could not be read."
+        if run.interrupted:
+            share = f"{run.interrupted:.1%}".replace("%", " %")
+            yield (
+                f"Kernels of {name} took far longer than in other steps, {share} of the kernels' time: another program "
+                "may have used the device. Times of modules and kernels leave out this time."
+            )
         killed = sorted({end for end in whole.ended if end not in ("", "exit", "stopped")})
         if killed:
             yield f"A process of {name} did not end by itself: {', '.join(killed)}."

@@ -19,10 +19,11 @@ from ms_profiler.analysis.comparison.digest import (
     Named,
 )
 from ms_profiler.analysis.comparison.step_time import StepTime
-from ms_profiler.analysis.metrics import dataset, intervals, module_tree, phases
+from ms_profiler.analysis.metrics import dataset, intervals, long_kernels, module_tree, phases
 from ms_profiler.analysis.metrics.diagnosis import Diagnosis, diagnose
 from ms_profiler.analysis.metrics.measures import Measures
 from ms_profiler.analysis.metrics.steps import settled, stepping
+from ms_profiler.analysis.streams.kernel_stream import Stream
 from ms_profiler.store.format import Category
 from ms_profiler.store.names import FETCHED
 
@@ -47,14 +48,16 @@ def condense(measures: Measures) -> Digest:
     usual = moments.usual(found, steady)
     inside: list[int] = steady["row"].filter(steady["row"].is_in(found.parts["step"].unique().implode())).to_list()
     counts = recording.counts
-    parts = _parts(measures, found, inside, usual)
+    long = long_kernels.found(recording, measures.stream.table)
+    more = long_kernels.excess(long, measures.stream.table)
+    parts = _parts(measures, found, inside, usual, more)
     step = _step(measures, steady)
     average = None
     if recurrence.apart(step.median_ns, step.mean_ns):
         ordered = steady.sort("start_ns")
         whole = recurrence.kept(ordered["row"].to_list(), ordered["duration_ns"].to_list())
         known = set(inside)
-        average = _parts(measures, found, inside, [row for row in whole if row in known])
+        average = _parts(measures, found, inside, [row for row in whole if row in known], more)
     return Digest(
         version=VERSION,
         source=os.path.basename(os.path.abspath(recording.directory)),
@@ -83,10 +86,11 @@ def condense(measures: Measures) -> Digest:
         fingerprint=_fingerprint(measures),
         outside=outside_steps.parts(measures),
         average=average,
+        interrupted=0.0 if long is None else long.share,
     )
 
 
-def _parts(measures: Measures, found: Diagnosis, inside: list[int], rows: list[int]) -> Average:
+def _parts(measures: Measures, found: Diagnosis, inside: list[int], rows: list[int], more: pl.Series) -> Average:
     """Return the parts of a step, as means over some steps.
 
     Args:
@@ -94,8 +98,9 @@ def _parts(measures: Measures, found: Diagnosis, inside: list[int], rows: list[i
         found: the diagnosis of the run.
         inside: the rows of the steady steps whose content is known. Calls of operators and kernels are counted in them.
         rows: the rows of the steps over which times are averaged.
+        more: by how many ns each kernel took longer than usual because it was interrupted, from `long_kernels.excess`.
     """
-    cells = moments.cells(measures, found, rows)
+    cells = moments.cells(measures, found, rows, more)
     pieces = found.pieces.filter(pl.col("step").is_in(rows))
     length = (pl.col("end_ns") - pl.col("start_ns")).sum().alias("ns")
     return Average(
@@ -103,9 +108,9 @@ def _parts(measures: Measures, found: Diagnosis, inside: list[int], rows: list[i
         phases=_mean(_phases(measures, rows).select(name="phase", ns="duration_ns"), len(rows)),
         bounds=_mean(pieces.group_by(name="part").agg(length), len(rows)),
         cells=tuple(_cells(cells)),
-        modules=_modules(measures, rows),
+        modules=_modules(measures, rows, more),
         operators=_operators(measures, inside, rows),
-        kernels=_kernels(measures, inside, rows),
+        kernels=_kernels(measures, inside, rows, more),
     )
 
 
@@ -171,13 +176,14 @@ def _cells(table: pl.DataFrame) -> list[Cell]:
     return [Cell(*row) for row in table.iter_rows()]
 
 
-def _modules(measures: Measures, rows: list[int]) -> tuple[Module, ...]:
+def _modules(measures: Measures, rows: list[int], more: pl.Series) -> tuple[Module, ...]:
     found = measures.ownership
     if found is None:
         return ()
-    known = found.sums.filter(pl.col("step").is_in(rows))
+    sums = found.sums if found.basis == "host" else _without(found.sums, measures.stream, more)
+    known = sums.filter(pl.col("step").is_in(rows))
     if known.is_empty():
-        known = found.sums
+        known = sums
     count = max(known["step"].n_unique(), 1)
     within = module_tree.within(known).group_by("module").agg(pl.exclude("step").sum())
     placed = found.tree.with_row_index("place").select("module", "place", "calls")
@@ -198,6 +204,24 @@ def _modules(measures: Measures, rows: list[int]) -> tuple[Module, ...]:
         )
         for row in table.head(MOST).iter_rows(named=True)
     )
+
+
+def _without(sums: pl.DataFrame, stream: Stream, more: pl.Series) -> pl.DataFrame:
+    """Return the times of the modules' kernels without the excess of interrupted kernels.
+
+    Args:
+        sums: the times, with the columns of `module_tree.SUMS`.
+        stream: the kernels.
+        more: the excess of each kernel, ns.
+    """
+    key = ("step", "owner", "part", "bound")
+    cut = stream.table.with_columns(
+        more, stream.queued.alias("step"), owner=stream.texts.gather(stream.table["module"])
+    )
+    cut = cut.filter(pl.col("excess_ns") > 0).cast({"step": pl.UInt32})
+    lost = cut.group_by(key).agg(pl.col("excess_ns").sum())
+    joined = sums.join(lost, on=key, how="left", nulls_equal=True, maintain_order="left")
+    return joined.with_columns(pl.col("self_ns") - pl.col("excess_ns").fill_null(0)).drop("excess_ns")
 
 
 def _classes(measures: Measures) -> dict[str, str]:
@@ -224,9 +248,9 @@ def _operators(measures: Measures, inside: list[int], rows: list[int]) -> tuple[
     return _named(named, len(inside), len(rows))
 
 
-def _kernels(measures: Measures, inside: list[int], rows: list[int]) -> tuple[Named, ...]:
+def _kernels(measures: Measures, inside: list[int], rows: list[int], more: pl.Series) -> tuple[Named, ...]:
     stream = measures.stream
-    own = stream.table.filter(pl.col("step").is_in(inside))
+    own = stream.table.with_columns(pl.col("duration_ns") - more).filter(pl.col("step").is_in(inside))
     summed = own.group_by("kernel").agg(pl.len().alias("count"), _in("duration_ns", rows).alias("ns"))
     kinds = stream.names.select(pl.col("full_name").alias("name"), pl.col("type").fill_null("").alias("kind"))
     named = pl.concat([kinds[summed["kernel"]], summed.drop("kernel")], how="horizontal")

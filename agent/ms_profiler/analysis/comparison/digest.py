@@ -288,6 +288,8 @@ class Digest:
         outside: the parts of the run outside of its steps, by name, as in `outside_steps.PARTS`.
         own_work: the own work of each rank (`rank_work`), ns per step, by the number of the rank; empty for one rank.
         average: the parts of the mean step; None if it hardly differs from a usual step.
+        interrupted: the excess of interrupted kernels (`metrics.long_kernels`) as a share of the time of all kernels.
+            The times of modules and kernels do not contain this excess.
     """
 
     version: int
@@ -312,6 +314,7 @@ class Digest:
     outside: dict[str, Outside] = field(default_factory=dict)
     own_work: dict[str, int] = field(default_factory=dict)
     average: Average | None = None
+    interrupted: float = 0.0
 
     def to_dict(self) -> dict[str, Any]:
         """Return the digest as a dictionary for JSON."""
@@ -350,6 +353,7 @@ _ADDED: Final[dict[str, Any]] = {
     "average": None,
     "outside": {},
     "own_work": {},
+    "interrupted": 0.0,
 }
 
 #: largest number in a digest: nanoseconds since the epoch and bytes have 64 bits

@@ -39,6 +39,9 @@ _SAID: Final = ("module", "stage", "what", "caller")
 LEAST: Final = 2e-4
 #: parts that only the device defines; the host's modules and operators do not describe them
 _OF_DEVICE: Final = (critical_path.GAP, critical_path.COPY)
+#: `what` of the cell with the time by which kernels took longer than usual, from `metrics.long_kernels`
+INTERRUPTED: Final = "kernels that took far longer than in other steps"
+_LOST: Final = {"module": "", "stage": "", "what": INTERRUPTED, "caller": ""}
 #: prefix of the names of nodes of a backward pass
 _ENGINE: Final = r"^autograd::engine::evaluate_function: "
 #: parts for which a span of the framework says more than the operator inside the span
@@ -71,7 +74,7 @@ def usual(found: Diagnosis, steady: pl.DataFrame) -> list[int]:
     return rows
 
 
-def cells(measures: Measures, found: Diagnosis, rows: list[int]) -> pl.DataFrame:
+def cells(measures: Measures, found: Diagnosis, rows: list[int], more: pl.Series) -> pl.DataFrame:
     """Return the cells of a usual step, with the columns of `CELLS`, most time first.
 
     A cell is the time of all moments with the same part, phase, module, stage and operator. `ns` is the mean over the
@@ -81,6 +84,8 @@ def cells(measures: Measures, found: Diagnosis, rows: list[int]) -> pl.DataFrame
         measures: the measures of the run.
         found: the diagnosis of the run.
         rows: the rows of the usual steps, from `usual`.
+        more: by how many ns each kernel took longer than usual because it was interrupted, from `long_kernels.excess`.
+            This time is in a cell of its own, `INTERRUPTED`.
     """
     pieces = found.pieces.filter(pl.col("step").is_in(rows))
     if pieces.is_empty():
@@ -88,7 +93,7 @@ def cells(measures: Measures, found: Diagnosis, rows: list[int]) -> pl.DataFrame
     if "phase" not in pieces.columns:
         pieces = pieces.with_columns(phase=pl.lit(DEVICE))
     within = pieces.select(pl.col("start_ns").min(), pl.col("end_ns").max()).row(0)
-    computing, exchanging = _kernels(measures, within)
+    computing, exchanging = _kernels(measures, within, more)
     layers = {
         "moment": pieces.select("part", "phase", *intervals.BOUNDS),
         "kernel": computing,
@@ -154,7 +159,7 @@ def _said(column: str) -> pl.Expr:
     return ran.otherwise(host).fill_null("").alias(column)
 
 
-def _kernels(measures: Measures, within: tuple[int, int]) -> tuple[pl.DataFrame, pl.DataFrame]:
+def _kernels(measures: Measures, within: tuple[int, int], more: pl.Series) -> tuple[pl.DataFrame, pl.DataFrame]:
     """Return the kernel that computes and the kernel that exchanges data at each moment.
 
     If several kernels compute at once, or exchange data at once, the one that began first counts.
@@ -164,7 +169,8 @@ def _kernels(measures: Measures, within: tuple[int, int]) -> tuple[pl.DataFrame,
         second has the same columns with the prefix `exchange_`.
     """
     stream, device = measures.stream, measures.recording.device
-    table = stream.table.with_columns(end_ns=pl.col("start_ns") + pl.col("duration_ns")).filter(_touching(within))
+    end_ns = pl.col("start_ns") + pl.col("duration_ns")
+    table = stream.table.with_columns(more, end_ns=end_ns).filter(_touching(within))
     if device is None:
         table = table.filter(pl.lit(stream.decides), pl.col("process") == measures.steps.process)
         rows = stream.names["type"].is_in(list(COLLECTIVES)).gather(table["kernel"]).fill_null(False)
@@ -174,7 +180,16 @@ def _kernels(measures: Measures, within: tuple[int, int]) -> tuple[pl.DataFrame,
         on = exchanges.rename({"stream": "lane"}).cast({name: table.schema[name] for name in ("lane", "start_ns")})
         computing = table.join(on, on=["lane", "start_ns"], how="anti")
         exchanging = table.join(on, on=["lane", "start_ns"], how="semi")
-    return _apart(measures, computing, "kernel"), _apart(measures, exchanging, "exchange")
+    lost = computing.filter(pl.col("excess_ns") > 0)
+    lost = lost.select(
+        *(pl.lit(text).alias(f"kernel_{name}") for name, text in _LOST.items()),
+        start_ns=pl.col("end_ns") - pl.col("excess_ns"),
+        end_ns="end_ns",
+    )
+    computing = computing.with_columns(pl.col("end_ns") - pl.col("excess_ns"))
+    return pl.concat([_apart(measures, computing, "kernel"), lost]).sort("start_ns"), _apart(
+        measures, exchanging, "exchange"
+    )
 
 
 def _apart(measures: Measures, table: pl.DataFrame, name: str) -> pl.DataFrame:

@@ -145,6 +145,7 @@ def merge(parts: Sequence[Digest]) -> Digest:
         outside=outside_steps.mean([part.outside for part in parts]),
         own_work=rank_work.of_ranks(parts),
         average=_average(parts),
+        interrupted=sum(part.interrupted for part in parts) / len(parts),
     )
 
 
