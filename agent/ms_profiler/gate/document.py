@@ -54,7 +54,9 @@ def _first(decision: Decision, why: dict[str, Any] | None) -> str:
     if first is None:
         return ""
     of = (" on average" if why["mean"] else "") + (", in sampled steps" if why["sampled"] else "")
-    text = f" {first['change_ms']:+.3g} ms of {why['change_ms']:+.3g} ms{of}: {first['what']}"
+    part, whole = first["change_ms"], why["change_ms"]
+    share = f" of {whole:+.3g} ms" if part <= whole else f" (all other parts {whole - part:+.3g} ms)"
+    text = f" {part:+.3g} ms{share}{of}: {first['what']}"
     own = next((each for each in told if each["kind"] not in causes.MACHINE), first)
     if own is not first:
         text += f"; the largest part of the job itself, {own['change_ms']:+.3g} ms: {own['what']}"
