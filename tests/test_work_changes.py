@@ -297,3 +297,59 @@ def test_a_layer_of_a_real_job_that_works_twice_from_one_step_on_is_named(launch
     ((step, module),) = changed
     assert step == 80 and module["module"] == "Sequential.7.linear"
     assert module["count_after"] > 1.5 * module["count_before"]
+
+
+def on_a_device(found, launched, others=lambda number: 0):
+    """Return owners by kernels that take 1 us each, and the number of kernels in each step, as a device has them.
+
+    Args:
+        found: owners by the time of the host, from `counted`.
+        launched: function of an owner's number and a step's number: the number of its kernels in this step.
+        others: function of a step's number: the number of its kernels without an owner.
+    """
+    rows = [
+        (number, f"net.{owner}", 1, 1, at, at + 1_000)
+        for number in found.pieces["step"].unique().sort()
+        for owner in range(OWNERS)
+        for at in range(launched(owner, number))
+    ]
+    kernels = pl.DataFrame(rows, schema=found.pieces.schema, orient="row")
+    sums = kernels.with_columns(self_ns=pl.col("end_ns") - pl.col("start_ns"))
+    counts = [
+        (number, sum(launched(owner, number) for owner in range(OWNERS)) + others(number)) for number in range(4_500)
+    ]
+    tasks = pl.DataFrame(counts, schema={"step": pl.UInt32, "count": pl.UInt32}, orient="row")
+    return Ownership("kernels", 1, 1, sums, sums, kernels, 1), tasks
+
+
+def more(owner, number):
+    return 30 if owner == 3 and number >= 3_000 else 5
+
+
+@pytest.mark.parametrize("others", [lambda number: 0, lambda number: 5 * (number % 10 == 7)])
+def test_small_kernels_tell_the_step_from_which_on_a_module_launches_more_of_them(others):
+    """The further kernels take 25 us of a step of 1 ms in all, launching them takes far more."""
+    steps, found, spans = counted(4_500, bursts(4_500), more, disturbed(7))
+    kernels, tasks = on_a_device(found, lambda owner, number: 2 if owner == 3 and number >= 3_000 else 1, others)
+    assert lasting.summary(steps, kernels, spans, None, tasks)["shift"] is None
+    change = lasting.summary(steps, kernels, spans, found, tasks)["shift"]
+    assert (change["after_step"], change["step"], change["earliest"], change["latest"]) == (2_999, 3_000, 3_000, 3_000)
+    assert (change["together"], change["counted"]) == (0, "operators")
+    (module,) = change["modules"]
+    assert (module["module"], module["count_before"], module["count_after"]) == ("net.3", 5, 30)
+    (line,) = changes.lines({"shift": change})
+    assert line.startswith("From step 3000 on") and "(30 operators in place of 5)" in line
+
+
+def test_kernels_of_other_modules_do_not_tell_the_step_of_a_change():
+    """At step 3100, another owner launches two kernels more, in one call of an operator as before."""
+    steps, found, spans = counted(4_500, bursts(4_500), more)
+    kernels, tasks = on_a_device(found, lambda owner, number: 3 if owner == 4 and number >= 3_100 else 1)
+    change = lasting.summary(steps, kernels, spans, found, tasks)["shift"]
+    assert (change["earliest"], change["latest"]) == (2_758, 3_250)
+
+
+def test_in_a_job_whose_modules_work_alike_the_numbers_of_kernels_tell_no_change():
+    steps, found, spans = counted(4_500, bursts(4_500), lambda owner, number: 5, disturbed(3))
+    kernels, tasks = on_a_device(found, lambda owner, number: 1, lambda number: number >= 3_000)
+    assert lasting.summary(steps, kernels, spans, found, tasks)["shift"] is None

@@ -16,13 +16,22 @@ NEAR: Final = 0.05
 EXPLAINED: Final = 0.5
 
 
-def summary(steps: Steps, found: Ownership | None, spans: pl.DataFrame) -> dict[str, dict[str, Any] | None]:
+def summary(
+    steps: Steps,
+    found: Ownership | None,
+    spans: pl.DataFrame,
+    on_host: Ownership | None = None,
+    tasks: pl.DataFrame | None = None,
+) -> dict[str, dict[str, Any] | None]:
     """Return the lasting changes of a run as the summary has them.
 
     Args:
         steps: the steps in use.
         found: the owners of the time of sampled steps; None if no module is known.
         spans: table of the run's spans, with the columns of `tables.SPANS`.
+        on_host: the owners of the stepping thread's time, if launching bounds the steps and `found` has the times of
+            kernels. The kernels of a module may then take little of a step, and launching them may take much of it.
+        tasks: the number of a device's tasks in each step, `step` and `count`; None if unknown.
 
     Returns:
         `shift`, `work_change` and `slowing`, each None if nothing changed. If the lengths of steps show no sudden
@@ -30,7 +39,9 @@ def summary(steps: Steps, found: Ownership | None, spans: pl.DataFrame) -> dict[
     """
     shift = shifts.shift(steps, found, spans)
     gradual = slowing.slowing(steps, found) if shift is None else None
-    work = work_changes.shift(shifts.alike(steps), steps, found, spans)
+    work = work_changes.shift(shifts.alike(steps), steps, found, spans, tasks)
+    if work is None and on_host is not None:
+        work = work_changes.shift(shifts.alike(steps), steps, on_host, spans, tasks, found)
     if shift is None or work is None:
         return {"shift": shift or work, "work_change": None, "slowing": gradual}
     counted = {each["module"]: each for each in work["modules"]}

@@ -67,7 +67,14 @@ class _Moved(NamedTuple):
         }
 
 
-def shift(same: pl.DataFrame, steps: Steps, found: Ownership | None, spans: pl.DataFrame) -> dict[str, Any] | None:
+def shift(
+    same: pl.DataFrame,
+    steps: Steps,
+    found: Ownership | None,
+    spans: pl.DataFrame,
+    tasks: pl.DataFrame | None = None,
+    kernels: Ownership | None = None,
+) -> dict[str, Any] | None:
     """Return a lasting change of the numbers of operators, in the form of `shifts.shift`; None without one.
 
     Args:
@@ -75,13 +82,16 @@ def shift(same: pl.DataFrame, steps: Steps, found: Ownership | None, spans: pl.D
         steps: the steps in use.
         found: the owners of the time of sampled steps; None if no module is known.
         spans: table of the run's spans, with the columns of `tables.SPANS`.
+        tasks: the number of a device's tasks in each step, sampled or not: `step`, `count`. None if unknown.
+        kernels: the owners of the device's time, if `found` has the times of the host.
 
     Returns:
         The items of `shifts.shift`; `before_ms` and `after_ms` are None if the lengths of the steps do not show the
-        change. `after_step` is the last sampled step before the change, and `step` the first one after it. `together`
-        is the number of sampled steps after the change, or before it, if all of them follow each other; 0 otherwise.
-        `counted` is "operators" or "kernels". Each of the `modules` has `count_before` and `count_after` as well.
-        `more` is the number of further modules.
+        change. `after_step` is the last step before the change, and `step` the first one after it, of the sampled
+        steps, or of all steps if `tasks` tell the change. `together` is 0 if they do. Otherwise it is the number of
+        sampled steps after the change, or before it, if all of them follow each other; or else 0. `counted` is
+        "operators" or "kernels". Each of the `modules` has `count_before` and `count_after` as well. `more` is the
+        number of further modules.
     """
     if found is None or same.is_empty():
         return None
@@ -109,22 +119,53 @@ def shift(same: pl.DataFrame, steps: Steps, found: Ownership | None, spans: pl.D
         moved = [each for each in moved if each.owner in certain and each.gain_ns * gain_ns > 0]
     if not moved or not gain_ns or abs(gain_ns) < LEAST * shortest_ns:
         return None
-    last, first = table[int(sides[0][-1])], table[int(sides[1][0])]
+    before, after = _told(tasks, kernels or found, changed, sides) or (int(sides[0][-1]), int(sides[1][0]))
+    told = after < int(sides[1][0]) or before > int(sides[0][-1])
+    last, first = table[before], table[after]
     lengths_ns = _lengths(same, int(last["start_ns"][0]), int(first["start_ns"][0]), gain_ns)
     worth = [each for each in moved if abs(each.gain_ns) >= WORTH * abs(moved[0].gain_ns)][:NAMED]
     return {
         "after_step": int(last["number"][0]),
         "step": int(first["number"][0]),
-        "earliest": int(table["number"][int(sides[0][-1]) + 1]),
+        "earliest": int(table["number"][before + 1]),
         "latest": int(first["number"][0]),
         "before_ms": None if lengths_ns is None else milliseconds(lengths_ns[0]),
         "after_ms": None if lengths_ns is None else milliseconds(lengths_ns[1]),
         "statistic": f"medians of up to {LENGTHS} steps before and after",
-        "together": _together(known, place),
+        "together": 0 if told else _together(known, place),
         "counted": "kernels" if found.basis == "kernels" else "operators",
         "more": len(moved) - len(worth),
         "modules": [each.stated() for each in worth],
     }
+
+
+def _told(
+    tasks: pl.DataFrame | None, kernels: Ownership, changed: list[str], sides: tuple[pl.Series, pl.Series]
+) -> tuple[int, int] | None:
+    """Return the last step before a change and the first one after it, as a device's tasks tell them; None if unknown.
+
+    Between two sampled steps, the last step with the usual number of tasks before the change is before it. The first
+    step with the usual number of tasks after the change is after it. The tasks of the changed modules have to explain
+    the difference of these numbers.
+
+    Args:
+        tasks: the number of tasks in each step.
+        kernels: the owners of the tasks.
+        changed: the owners that changed.
+        sides: the sampled steps before the change and after it.
+    """
+    if tasks is None or tasks.is_empty() or kernels.basis != "kernels":
+        return None
+    counts: dict[int, int] = dict(tasks.select("step", "count").iter_rows())
+    own = kernels.pieces.filter(pl.col("owner").is_in(changed)).group_by("step").len()
+    owned: dict[int, int] = dict(own.iter_rows())
+    usual = [statistics.mode(counts.get(step, 0) for step in side) for side in sides]
+    theirs = [statistics.mode(owned.get(step, 0) for step in side) for side in sides]
+    if theirs[1] - theirs[0] != usual[1] - usual[0]:
+        return None
+    between = range(int(sides[0][-1]), int(sides[1][0]) + 1)
+    before, after = ([step for step in between if counts.get(step, 0) == count] for count in usual)
+    return (before[-1], after[0]) if before and after and before[-1] < after[0] else None
 
 
 def _moved(times_ns: dict[str, tuple[float, float]], numbers: dict[str, tuple[int, int]]) -> list[_Moved]:

@@ -11,7 +11,7 @@ from ms_profiler.analysis.metrics.scopes import Part
 from ms_profiler.analysis.metrics.steps import Steps
 from ms_profiler.analysis.model import tables
 from ms_profiler.analysis.streams.device_time import LAUNCHED, DeviceTime
-from ms_profiler.analysis.streams.kernel_stream import Stream
+from ms_profiler.analysis.streams.kernel_stream import COUNTS, Stream
 from ms_profiler.store.format import Category
 
 #: number of tasks in one batch, if ms-profiler's own tracing recorded them
@@ -63,6 +63,7 @@ def collect(recording: tables.Recording, device: tables.Device, whole: Steps, us
         ),
         sums=kernels.add_up(taken.sums),
         unseen=kernel_shares.add_up(taken.unseen),
+        counts=pl.concat(taken.counts).group_by("step").agg(pl.col("count").sum()).sort("step"),
         detailed=None if device.within is None else device.within["number"].to_list(),
         decides=True,
         bound=pl.concat(taken.bound),
@@ -184,6 +185,7 @@ class _Taken:
         kernels: the tasks that are kept one by one, with the columns of `tables.KERNELS`.
         bound: what launched each of these kernels, with the columns of `launched.BOUND`, sorted by start.
         owned: the step of each row of `kernels`.
+        counts: the number of tasks in each step, with the columns of `kernel_stream.COUNTS`.
     """
 
     recording: tables.Recording
@@ -198,6 +200,7 @@ class _Taken:
     kernels: list[pl.DataFrame] = field(default_factory=list)
     bound: list[pl.DataFrame] = field(default_factory=list)
     owned: list[pl.Series] = field(default_factory=list)
+    counts: list[pl.DataFrame] = field(default_factory=lambda: [pl.DataFrame(schema=COUNTS)])
     _launches: launched.Launches | None = None
     _last_ns: int | None = None
     _last_in: dict[int, int] = field(default_factory=dict)
@@ -212,6 +215,7 @@ class _Taken:
         bound = launched.unbound(part.height) if self._launches is None else self._launches.bind(part)
         steps = self.time.owners(part)
         own, detailed = self.choice.rows(steps), self._details(part)
+        self.counts.append(own.drop_nulls().value_counts().cast(COUNTS))
         tasks = pl.concat([part, bound], how="horizontal")
         duration = pl.col("end_ns") - pl.col("start_ns")
         placed, unseen = self.blind.forget(tasks.with_columns(own, duration_ns=duration, in_step=own.is_not_null()))

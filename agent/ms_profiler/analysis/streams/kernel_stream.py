@@ -59,6 +59,7 @@ _COMPUTING: Final = [int(category) for category in (*GRAPH_OWNERS, Category.GRAP
 _FOREVER: Final = 2**62
 _PLACED: Final = ("kernel", "module", "part", "in_step")
 _SUMMED: Final = pl.Schema([*tables.KERNELS.items(), ("in_step", pl.Boolean())])
+COUNTS: Final = pl.Schema({"step": pl.UInt32(), "count": pl.UInt32()})
 _KEPT: Final = pl.Schema([*tables.KERNELS.items(), ("queued", pl.UInt32())])
 _BOUNDS: Final = pl.Schema(dict.fromkeys(intervals.BOUNDS, tables.KERNELS["start_ns"]))
 
@@ -80,6 +81,7 @@ class Stream:
             `metrics.kernel_shares.sum_up`.
         sums_by_place: `count` and `total_ns` by `kernel`, `module`, `part`, `in_step` and `place`
             (`metrics.sampling.places`); None for a device's tasks, or without kernels.
+        counts: the number of a device's tasks in each step, `step` (a row of the steps) and `count`; empty if unknown.
         detailed: numbers of the steps whose kernels `table` holds; None for all.
         covered: the intervals in which kernels of the stepping process were recorded, `start_ns` and `end_ns`.
         lost: the windows whose kernels could not be read, as entries of `summary.json`.
@@ -99,6 +101,7 @@ class Stream:
     sums: pl.DataFrame = field(default_factory=lambda: kernels.sum_up(pl.DataFrame(schema=_SUMMED)))
     unseen: pl.DataFrame = field(default_factory=lambda: pl.DataFrame(schema=kernel_shares.UNSEEN))
     sums_by_place: pl.DataFrame | None = None
+    counts: pl.DataFrame = field(default_factory=lambda: pl.DataFrame(schema=COUNTS))
     detailed: list[int] | None = None
     covered: pl.DataFrame = field(default_factory=lambda: pl.DataFrame(schema=_BOUNDS))
     lost: list[dict[str, Any]] = field(default_factory=list)
