@@ -38,6 +38,10 @@ def reads(per_step, module="Net.head", name="Tensor.asnumpy"):
     return pl.DataFrame(rows, schema=READS, orient="row")
 
 
+#: text about the module in which launching takes most time
+LAUNCHING = "launching in Net.3 takes 40 % of the step, in each similar module beside it at most 5 %"
+
+
 def advice_on(compiled=(), types=(), statistics=None, threads=2, functions="", launching="", makers=("", ""), **known):
     """Return the advice on a run of ten steps, numbered from 100, about which these facts are known."""
     pieces = pl.DataFrame(
@@ -79,6 +83,7 @@ def advice_on(compiled=(), types=(), statistics=None, threads=2, functions="", l
         processors=4,
         functions=functions,
         launching=launching,
+        module=LAUNCHING if "launched" in known and known["launched"].in_steps else "",
         makers=makers,
     )
     return ranked(Diagnosis(**found | known), facts)
@@ -115,6 +120,13 @@ LINK = Slow("AllReduce", "slow", 1e8, 1e9, "fast", 40 * MS, 3)
             "3,000 operators a step, half of them shorter",
         ),
         ({"parts": parts(launch=0.4, host=0.4), "launched": MANY}, "launch-bound", "launching them takes 40.0 %"),
+        # on a device, fewer kernels are many if launching takes most of a step
+        (
+            {"parts": parts(launch=0.7), "launched": Launched("kernels", 68, 1900, in_steps=0.9)},
+            "launch-bound",
+            f"68 kernels a step, half of them shorter than 1.9 us; launching them takes 70.0 % of the steady steps, "
+            f"computing takes 30.0 %; {LAUNCHING}",
+        ),
         ({"parts": parts(host=0.7), "launched": Launched("kernels", 20, 9)}, "host-bound", "70.0 %"),
         # computing takes more time, but only the script's own work could be moved elsewhere
         ({"parts": parts(host=0.3), "launched": Launched("operators", 20, 9)}, "host-bound", "30.0 %"),
@@ -187,6 +199,11 @@ def test_a_cause_has_its_numbers_and_an_action(known, cause, evidence):
         {"parts": parts(sync=0.9), "reads": reads(1), "accelerator": True},
         {"parts": parts(launch=0.8), "launched": Launched("operators", 90, 1500)},
         {"parts": parts(launch=0.6), "launched": MANY},
+        {"parts": parts(launch=0.7), "launched": Launched("kernels", 68, 1900)},
+        {"parts": parts(launch=0.7), "launched": Launched("kernels", 12, 1900, in_steps=0.9)},
+        {"parts": parts(launch=0.42, compile=0.45), "launched": Launched("kernels", 68, 1900, in_steps=0.9)},
+        # most kernels ran outside of the steps, for example those of CUDA graphs
+        {"parts": parts(launch=0.7), "launched": Launched("kernels", 68, 1900, in_steps=0.1)},
         {"parts": parts(host=0.9)},
         {"compiled": [0, 3], "compile_ns": {0: MS, 3: 90 * MS}, "recompiles": recompiles(3)},
         {"compiled": [0, 3, 5], "compile_ns": {0: 10 * MS, 3: MS, 5: MS}, "recompiles": recompiles(3, 5)},

@@ -89,11 +89,23 @@ def test_kernels_of_steps_that_are_not_sampled_are_all_there_and_shared_among_mo
     assert block["forward_ms"] == pytest.approx(count * 0.15)
     assert block["backward_ms"] == pytest.approx(count * 0.07)
     assert 0.5 < tree["estimated_share"] < 1 and tree["outside_share"] == pytest.approx(0)
+    assert 0 < block["host_self_ms"] == block["host_ms"] < tree["host"]["whole_ms"]
     (named,) = run.summary["kernels"]["by_module"]
     assert (named["name"], named["ratio"], named["scaled"]) == ("Net.block", 1, True)
     assert run.summary["kernels"]["by_part_ms"] == pytest.approx({"forward": count * 0.15, "backward": count * 0.07})
     steps = queried(run.result, "select step, count(*) as n from kernels where name not like 'nccl%' group by step")
     assert {row["n"] for row in steps} == {3} and len(steps) == count
+
+
+def test_a_module_that_launches_more_small_kernels_from_a_step_on_is_named_with_this_step(device_job):
+    """The kernels take little time, but launching them takes most of a step. Most steps are not sampled."""
+    run = device_job("changing", 1500, options={"overhead_budget": 0.1})
+    assert run.code == 0, run.err
+    assert 16 < run.summary["sampling"]["sampled"] < 750
+    change = run.summary["work_change"] or run.summary["shift"]
+    assert (change["step"], change["earliest"], change["latest"]) == (1000, 1000, 1000)
+    (block,) = (module for module in change["modules"] if module["module"] == "Net.block")
+    assert block["count_before"] < block["count_after"] and block["after_ms"] > block["before_ms"] + 0.02
 
 
 def test_a_script_without_a_framework_has_its_kernels(fakes, tmp_path):  # noqa: F811

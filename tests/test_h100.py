@@ -5,6 +5,7 @@ on PyTorch 2.11 and CUDA 13.0. PyTorch launched the products of matrices by CUDA
 pass on a thread of autograd.
 """
 
+import io
 import json
 import tarfile
 from pathlib import Path
@@ -14,8 +15,11 @@ import pytest
 from ms_profiler.analysis import catalogue
 from ms_profiler.analysis.driver import engine, thinning
 from ms_profiler.analysis.readers import slot_table, store
+from ms_profiler.analysis.report import modules
+from ms_profiler.analysis.writers import modules_summary
 from ms_profiler.cli import main
 from ms_profiler.store.format import Category
+from rich.console import Console
 
 STEPS, LAYERS, BLOCKS = 60, 7, 5
 
@@ -77,6 +81,28 @@ def test_the_planted_layer_is_the_heaviest_and_its_backward_pass_takes_twice_its
     assert 1.5 < layer["backward_ns"] / layer["forward_ns"] < 2.6
     assert layer["inferred_ns"] == 0
     assert "Net.heavy.lin takes " in measures.verdict
+
+
+def test_the_table_of_modules_has_the_time_of_their_kernels_and_their_time_on_the_host(measures):
+    """Autograd's thread launches the backward pass of a module, and this time belongs to the module, too."""
+    summary = modules_summary.summary(measures)
+    assert summary["host"]["steps"] == measures.on_host.steps > 10
+    rows = {row["module"]: row for row in summary["rows"]}
+    layer, net = rows["Net.heavy.lin"], rows["Net"]
+    on_host = measures.on_host.tree.row(by_predicate=pl.col("module") == "Net.heavy.lin", named=True)
+    assert on_host["backward_ns"] > on_host["forward_ns"] / 2
+    assert (
+        layer["host_ms"]
+        == layer["host_self_ms"]
+        == pytest.approx(on_host["total_ns"] / 1e6 / measures.on_host.steps, abs=1e-5)
+    )
+    assert layer["host_ms"] < net["host_ms"] < summary["host"]["whole_ms"]
+    assert layer["share"] > 2 * layer["host_ms"] / summary["host"]["whole_ms"]
+    shown = Console(width=200, record=True, file=io.StringIO())
+    shown.print(modules.table(summary))
+    assert "host self" in shown.export_text()
+    assert modules.title(summary, 1).endswith("; host: time of a step on the stepping thread")
+    assert catalogue.named("modules").of(measures)["host"].null_count() == 0
 
 
 def test_a_busy_gpu_is_not_idle_although_the_first_step_set_it_up(measures):

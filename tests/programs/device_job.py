@@ -4,7 +4,8 @@ usage: device_job.py MODE [STEPS]
 
 The times of the launched work are exact. In each step, the forward pass launches kernels of 100 and 50 us, and the
 backward pass a kernel of 70 us. An exchange of 120 us begins on another stream 10 us before the end of the backward
-kernel.
+kernel. In the mode "changing", these kernels take 1 us each, so launching takes most of a step. There, the block is
+called three times in each step of the last third.
 """
 
 import ctypes
@@ -17,7 +18,7 @@ MODE = sys.argv[1]
 STEPS = int(sys.argv[2]) if len(sys.argv) > 2 else 3
 US = 1000
 #: ns from the launch of the backward kernel to its begin; a busy machine may launch the exchange that much later
-LEAD = (300 if MODE == "bound" else 5000) * US
+LEAD = {"bound": 300, "changing": 2}.get(MODE, 5000) * US
 #: further ns in the mode "lagging": the kernels begin long after the step has ended on the host
 LAG = (20000 if MODE == "lagging" else 0) * US
 #: numbers of the streams
@@ -42,7 +43,8 @@ gpu.fake_copy_and_wait.argtypes = [ctypes.c_uint8, ctypes.c_uint64, ctypes.c_uin
 
 
 def launch(name, microseconds, lead=2 * US):
-    gpu.fake_launch_later(NAMES[name], COMPUTE, lead + LAG, microseconds * US)
+    duration = (1 if MODE == "changing" else microseconds) * US
+    gpu.fake_launch_later(NAMES[name], COMPUTE, lead + LAG, duration)
 
 
 library = torch.library.Library("gpu", "DEF")
@@ -100,9 +102,13 @@ class Net(torch.nn.Module):
         super().__init__()
         self.fc = torch.nn.Linear(4, 4)
         self.block = Block()
+        self.times = 1
 
     def forward(self, x):
-        return self.block(self.fc(x))
+        x = self.fc(x)
+        for _ in range(self.times):
+            result = self.block(x)
+        return result
 
 
 def prepare_lazily():
@@ -167,6 +173,8 @@ def train(steps):
             own.start() if number == 2 else own.stop()
         if MODE in ("profiler", "kept") and number == 2:
             profiled(model)
+        if MODE == "changing" and number == steps * 2 // 3:
+            model.times = 3
         step(model, optimizer)
         if number == steps - 1:
             gpu.fake_synchronize(COMPUTE)

@@ -17,6 +17,7 @@ from ms_profiler.analysis.catalogue.common import (
     MAX,
     MIN,
     MODULE,
+    ON_HOST,
     OWNED,
     PART,
     PROCESS,
@@ -64,9 +65,7 @@ TABLES: Final = (
             KERNEL_TYPE,
             Column("core", pl.String, "kind of core that ran it"),
             PROCESS,
-            Column(
-                "stream", pl.UInt32, "the stream of the device, or the framework's number of the thread, that ran it"
-            ),
+            Column("stream", pl.UInt32, "the device's stream, or the framework's number of the thread, that ran it"),
             *TIMES,
             Column("wait", pl.Int64, "gap after the previous kernel of the same stream, ns"),
             LAUNCH,
@@ -95,6 +94,7 @@ TABLES: Final = (
                 "part of `total` that was inferred from the order of a backward pass or from parameters, ns",
             ),
             Column("share", pl.Float64, "share of the time of the steady steps, or of the kernels"),
+            *ON_HOST,
             Column(
                 "calls",
                 pl.UInt64,

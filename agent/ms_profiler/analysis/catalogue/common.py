@@ -37,6 +37,16 @@ OWNED: Final = (
     Column("self", pl.Int64, "`total` without the modules inside, ns"),
 )
 
+ON_HOST: Final = (
+    Column(
+        "host",
+        pl.Int64,
+        "mean time of the stepping thread in a sampled steady step, with the modules inside, ns; null if the other "
+        "times are not those of a device's kernels",
+    ),
+    Column("host_self", pl.Int64, "`host` without the modules inside, ns"),
+)
+
 LAUNCH: Final = Column("launch", pl.Int64, "begin of the call that launched it, ns since the epoch, null where unknown")
 STREAM: Final = Column(
     "stream", pl.UInt32, "number of the stream; with several devices, the upper 16 bits are the number of the device"

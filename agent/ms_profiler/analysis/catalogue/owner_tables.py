@@ -13,7 +13,7 @@ _TIMES: Final = ("forward", "backward", "optimizer", "total", "self")
 def modules(measures: Measures) -> pl.DataFrame:
     """Return the modules with their times in all steady steps."""
     tree, _ = measures.module_facts
-    return tree.with_columns(*_named(*_TIMES, "inferred"))
+    return tree.with_columns(*_named(*_TIMES, "inferred", "host", "host_self"))
 
 
 def module_steps(measures: Measures) -> pl.DataFrame:

@@ -1,6 +1,7 @@
 """Diagnose why the steps of a run take as long as they do; this computes all the metrics on which advice is based."""
 
 from dataclasses import dataclass, field
+from typing import Final
 
 import polars as pl
 
@@ -38,6 +39,9 @@ from ms_profiler.analysis.streams.kernel_stream import Stream
 from ms_profiler.store.format import Category, StepSource
 from ms_profiler.store.names import COLLECTION
 
+#: the launches of the steps tell what bounds the job if at least this share of a device's kernels comes from them
+IN_STEPS: Final = 0.5
+
 
 @dataclass
 class Launched:
@@ -48,12 +52,14 @@ class Launched:
         per_step: average number of operators or kernels per step.
         median_ns: median of their durations, in ns.
         behind: median time from the launch to the start of a kernel / mean length of a step; None if unknown.
+        in_steps: share of a device's kernels that the steps launched; 0 if no device was recorded.
     """
 
     what: str
     per_step: float
     median_ns: int
     behind: float | None = None
+    in_steps: float = 0.0
 
 
 @dataclass
@@ -122,6 +128,15 @@ class Diagnosis:
         """Return the share of the examined steps' time that each part takes."""
         return bounds.shares(self.parts)
 
+    @property
+    def launching(self) -> bool:
+        """Return whether launching the kernels of a device takes more time than any other part of the steps.
+
+        If the job launches most kernels outside of steps, such as those of CUDA graphs, its steps tell little.
+        """
+        known, shares = self.launched is not None and self.launched.in_steps >= IN_STEPS, self.shares
+        return known and 0 < shares[bounds.LAUNCH] == max(shares.values())
+
 
 def diagnose(
     recording: tables.Recording,
@@ -162,7 +177,7 @@ def diagnose(
     tasks = _tasks(recording, kernels, stream, watched)
     if watched:
         ran = intervals.union(kernels)
-        launched = _launched("kernels", kernels, during, _behind(tasks, during))
+        launched = _launched("kernels", kernels, during, _behind(tasks, during), _in_steps(recording, stream))
     elif inner is not None:
         ran = intervals.union(own.filter(host_operators.does(own, recording.names)))
         launched = _launched("operators", inner, during)
@@ -279,12 +294,21 @@ def _collections(recording: tables.Recording, spans: pl.DataFrame, steps: Steps)
     return spans.filter(pl.col("process") == steps.process, pl.col("name").is_in(rows)).select(intervals.BOUNDS)
 
 
-def _launched(what: str, ran: pl.DataFrame, during: pl.DataFrame, behind: float | None = None) -> Launched | None:
+def _launched(
+    what: str, ran: pl.DataFrame, during: pl.DataFrame, behind: float | None = None, in_steps: float = 0.0
+) -> Launched | None:
     inside = ran.filter(intervals.locate(ran["start_ns"], during).is_not_null())
     if inside.is_empty():
         return None
     median = int(inside.select((pl.col("end_ns") - pl.col("start_ns")).median()).item())
-    return Launched(what, inside.height / during.height, median, behind)
+    return Launched(what, inside.height / during.height, median, behind, in_steps)
+
+
+def _in_steps(recording: tables.Recording, stream: Stream) -> float:
+    """Return the share of a device's kernels that the steps launched; 0 if no device was recorded."""
+    if recording.device is None or recording.device.on_host:
+        return 0.0
+    return float(stream.of_steps["count"].sum() / max(stream.count, 1))
 
 
 def _behind(tasks: pl.DataFrame, during: pl.DataFrame) -> float | None:

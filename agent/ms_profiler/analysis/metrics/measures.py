@@ -23,15 +23,13 @@ from ms_profiler.analysis.metrics import (
     lasting,
     launched_steps,
     memory as memory_of,
-    module_tree,
-    module_work,
+    module_facts,
     operands,
     operators,
     overlap,
     owner_lanes,
     ownership as ownership_of,
     paired,
-    parameters,
     phases,
     pipelines,
     stack_parts,
@@ -49,7 +47,7 @@ from ms_profiler.analysis.metrics.ownership import Ownership, ownership
 from ms_profiler.analysis.metrics.stack_samples import Stacks
 from ms_profiler.analysis.metrics.utilization import Utilization, reached
 from ms_profiler.analysis.model import tables
-from ms_profiler.analysis.readers import memory_records as memory_reader, networks, pipeline_samples as pipeline_reader
+from ms_profiler.analysis.readers import memory_records as memory_reader, pipeline_samples as pipeline_reader
 from ms_profiler.analysis.streams import device, kernel_stream
 from ms_profiler.store.format import CATEGORY_FINE, Category
 
@@ -203,7 +201,8 @@ class Measures:
         steps = self.steps
         if self.recording.foreign:
             steps = replace(steps, table=steps.table.clear())
-        return lasting.summary(steps, self.ownership, self.spans)
+        on_host = self.on_host if self.diagnosis.launching else None
+        return lasting.summary(steps, self.ownership, self.spans, on_host, self.stream.counts)
 
     @cached_property
     def advice(self) -> list[Advice]:
@@ -224,6 +223,7 @@ class Measures:
             processors=numbers.get("processors", 0),
             functions=(texts := stack_parts.words(self.stacks, self.steps, self.diagnosis.pieces))[0],
             launching=texts[1],
+            module=self.launching,
             stacks=self.recording.foreign or self.stacks.known or self.stacks.calls.known,
             makers=batch_makers.told(self.recording, self.steps, lambda: self.stacks),
             leak=tensor_growth.words(self.diagnosis.growth, lambda: self.blocks, self.steps, self.recording),
@@ -241,33 +241,34 @@ class Measures:
         return ownership(self.recording, self.steps, self.steady, self.stream)
 
     @cached_property
+    def on_host(self) -> Ownership | None:
+        """Return how much of the stepping thread's time each module took, if `ownership` has the times of kernels."""
+        return ownership_of.on_host(self.ownership, self.recording, self.steps, self.steady)
+
+    @cached_property
+    def launching(self) -> str:
+        """Return text about the module in which launching takes most, if launching bounds the steps; maybe empty."""
+        return ownership_of.launching(self.on_host or self.ownership, self.diagnosis)
+
+    @cached_property
     def owner_lanes(self) -> pl.DataFrame:
         """Return which module ran when, as lanes of a timeline."""
         return owner_lanes.lanes(self.ownership)
 
     @cached_property
     def module_facts(self) -> tuple[pl.DataFrame, dict[str, str]]:
-        """Return the tree of modules with their parameters and FLOPs, and the reasons for unknown values."""
-        found = self.ownership
-        if found is None:
-            columns = {**module_tree.ROWS, **parameters.SIZES, **module_work.WORK}
-            return pl.DataFrame(schema=columns), {}
-        recording = self.recording
-        known = [] if recording.foreign else networks.of_run(recording.directory, self.steps.process, recording.counts)
-        sizes, unsized = parameters.of(found.tree["module"].to_list(), known)
-        counted, uncounted = module_work.work(found, recording, self.steps, self.steady, self.stream)
-        tree = pl.concat([found.tree, sizes.drop("module"), counted.drop("module")], how="horizontal")
-        unknown_memory = {} if not recording.blocks.is_empty() else {"memory": memory_of.NO_MEMORY}
-        return tree, {"parameters": unsized, "flops": uncounted, **unknown_memory}
+        """Return the tree of modules with their further facts, and the reasons for unknown values."""
+        return module_facts.facts(self.ownership, self.on_host, self.recording, self.steps, self.steady, self.stream)
 
     @cached_property
     def verdict(self) -> str:
         """Return the biggest finding, with the heaviest module if the finding is about the model."""
-        if (found := self.ownership) is None:
-            return self.finding.sentence
-        least = verdict.least_of_module(self.finding.kind, found.basis == "host")
-        own = (found, self.spans, self.recording.names, self.steps, self.stream)
-        heaviest = ownership_of.heaviest(*own, least, verdict.optimizes(self.finding.kind))
+        kind, found = self.finding.kind, self.ownership
+        heaviest = self.launching if verdict.idles(kind) else ""
+        if found is not None and not verdict.idles(kind):
+            own = (found, self.spans, self.recording.names, self.steps, self.stream)
+            least = verdict.least_of_module(kind, found.basis == "host")
+            heaviest = ownership_of.heaviest(*own, least, verdict.optimizes(kind))
         return f"{self.finding.sentence.removesuffix('.')}; {heaviest}." if heaviest else self.finding.sentence
 
     @property

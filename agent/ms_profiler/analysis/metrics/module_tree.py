@@ -25,6 +25,14 @@ ROWS: Final = pl.Schema(
     }
 )
 
+#: further columns, from `with_host`; null if the times on the host are unknown, or are those of `ROWS`
+ON_HOST: Final = pl.Schema(
+    {
+        "host_ns": pl.Int64,  # time of the stepping thread in a step, inner modules included
+        "host_self_ns": pl.Int64,  # the same without inner modules
+    }
+)
+
 #: a module is an outlier if it takes at least this many times as long as each similar module beside it
 OUTLIER: Final = 2.0
 #: an outlier is found only beside at least this many similar modules
@@ -105,6 +113,34 @@ def _add(known: dict[str, _Node], owner: str, part: int, bound: int, own: int) -
         if "." not in path:
             return
         path, inner = path.rpartition(".")[0], path
+
+
+def with_host(tree: pl.DataFrame, on_host: pl.DataFrame | None) -> pl.DataFrame:
+    """Return the tree of modules by kernels with the columns of `ON_HOST`, and with rows for modules without kernels.
+
+    Args:
+        tree: the tree of modules, from `rows`, with the times of kernels.
+        on_host: the tree with the times of a step on the stepping thread; None if they are unknown.
+    """
+    if on_host is None:
+        return tree.with_columns(pl.lit(None, kind).alias(name) for name, kind in ON_HOST.items())
+    times = on_host.select("module", "depth", host_ns="total_ns", host_self_ns="self_ns")
+    joined = tree.join(times, on="module", how="full", coalesce=True, maintain_order="left_right")
+    joined = joined.with_columns(pl.col("depth").fill_null(pl.col("depth_right"))).drop("depth_right")
+    joined = joined.with_columns(pl.exclude("module", "depth", "leaf", "calls").fill_null(0))
+    known = {
+        module: (row, total) for row, (module, total) in enumerate(joined.select("module", "total_ns").iter_rows())
+    }
+    around = {module.rpartition(".")[0] for module in known}
+
+    def place(module: str) -> list[tuple[int, int]]:
+        parts = module.split(".")
+        outer = (known[".".join(parts[: depth + 1])] for depth in range(len(parts)))
+        return [(-total, row) for row, total in outer]
+
+    order = [row for _, row in sorted((place(module), row) for module, (row, _) in known.items())]
+    leaf = pl.Series("leaf", [module not in around for module in known], dtype=pl.Boolean)
+    return joined.with_columns(leaf)[order].select(*ROWS, *ON_HOST).cast(pl.Schema({**ROWS, **ON_HOST}))
 
 
 def heaviest(tree: pl.DataFrame, whole_ns: int, optimizes: bool) -> tuple[str, float] | None:

@@ -8,14 +8,16 @@ import polars as pl
 
 from ms_profiler.analysis.metrics import (
     backward_operators,
+    bounds,
     intervals,
     kernels,
     module_tree,
     module_waits,
     owners,
 )
+from ms_profiler.analysis.metrics.diagnosis import Diagnosis
 from ms_profiler.analysis.metrics.scopes import Part
-from ms_profiler.analysis.metrics.steps import Steps
+from ms_profiler.analysis.metrics.steps import Steps, stepping
 from ms_profiler.analysis.model import tables
 from ms_profiler.analysis.readers import tapes
 from ms_profiler.analysis.streams.kernel_stream import Stream
@@ -86,6 +88,27 @@ def ownership(recording: tables.Recording, used: Steps, steady: pl.DataFrame, st
         return _of_kernels(stream, used)
     known = bool((recording.spans["category"] == int(Category.MODULE)).any())
     return of_steps(recording, used, steady) if known else None
+
+
+def on_host(
+    found: Ownership | None, recording: tables.Recording, used: Steps, steady: pl.DataFrame
+) -> Ownership | None:
+    """Return the owners of the stepping thread's time, if the times of `found` are those of a device's kernels.
+
+    Return None for other times, or if the modules on the stepping thread are unknown.
+
+    Args:
+        found: the owners of the run, from `ownership`.
+        recording: the run.
+        used: the steps in use.
+        steady: the steps of `used` that shares refer to, with `row`.
+    """
+    device = recording.device
+    if found is None or found.basis == "host" or device is None or device.on_host:
+        return None
+    modules = stepping(recording.spans, used, Category.MODULE)
+    known = None if modules.is_empty() else of_steps(recording, used, steady)
+    return None if known is None or known.tree.is_empty() else known
 
 
 def of_steps(recording: tables.Recording, used: Steps, chosen: pl.DataFrame) -> Ownership:
@@ -175,6 +198,38 @@ def heaviest(
     module = module_waits.SCHEDULER if module == LEARNING_RATE else module
     text = f"{module}{' itself' if around else ''} takes {share * 100:.0f} % of the {unit}{_mostly(inside)}"
     return f"{text}; {far}" if far else text
+
+
+def launching(found: Ownership | None, diagnosis: Diagnosis) -> str:
+    """Return text about the module in which launching takes most time, if it stands out; empty if none does.
+
+    The text is empty, too, if launching does not bound the steps, or if `found` has the times of kernels.
+
+    Args:
+        found: the owners of the time.
+        diagnosis: the diagnosis of the run.
+    """
+    if found is None or found.basis != "host" or not diagnosis.launching:
+        return ""
+    moments = diagnosis.pieces
+    own = found.pieces.drop_nulls("owner").with_columns(code=pl.struct("owner", "part").rank("dense").cast(pl.Int64))
+    launches = moments.filter(pl.col("part") == bounds.LAUNCH)
+    line = intervals.timeline({"launch": launches, "code": own}, {"code": "code"})
+    sums = line.filter(pl.col("launch") > 0).group_by("code").agg(self_ns=(pl.col("end_ns") - pl.col("start_ns")).sum())
+    times = own.select("owner", "part", "code", bound=pl.lit(0)).unique().join(sums, on="code")
+    whole_ns = intervals.total_ns(moments)
+    tree = module_tree.rows(times, pl.DataFrame(schema=_CALLS), whole_ns)
+    far = module_tree.outlier(tree, whole_ns)
+    if far is not None and far.share - far.beside >= EXCESS:
+        least = max(far.beside * 100, 1)
+        much = f"launching in {far.module} takes {far.share * 100:.0f} % of the step"
+        return f"{much}, in each similar module beside it at most {least:.0f} %"
+    most = module_tree.heaviest(tree, intervals.total_ns(launches), optimizes=False)
+    if most is None or most[1] <= MOSTLY:
+        return ""
+    module, share = most
+    around = bool(tree["module"].str.starts_with(f"{module}.").any())
+    return f"{share * 100:.0f} % of the launching is in {module}{' itself' if around else ''}"
 
 
 def _far_longer(found: Ownership, least: float, unit: str) -> str | None:

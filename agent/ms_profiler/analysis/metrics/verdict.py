@@ -242,6 +242,11 @@ def least_of_module(kind: str, of_steps: bool) -> float:
     return MODULE_SHARE if kind in (*COMPUTING, "computing", bounds.LAUNCH) else 2.0
 
 
+def idles(kind: str) -> bool:
+    """Return whether a finding of this kind is about a device that is idle."""
+    return kind == _STATES["idle"][0]
+
+
 def optimizes(kind: str) -> bool:
     """Return whether a finding of this kind is about optimizers."""
     return kind == NAMES[Category.OPTIMIZER]

@@ -46,6 +46,8 @@ def title(tree: dict[str, Any], processes: int) -> str:
         if tree["basis"] == "kernels"
         else "time of a step on the stepping thread"
     )
+    if tree["host"]:
+        how += "; host: time of a step on the stepping thread"
     whose = f" of pid {tree['process']}" if processes > 1 else ""
     return f"Modules{whose}, {of}{how}"
 
@@ -58,8 +60,11 @@ def table(tree: dict[str, Any], top: int = ROWS) -> Table:
         top: the number of modules to show.
     """
     further = [name for name in _FURTHER if any(row[_FURTHER[name]] is not None for row in tree["rows"])]
-    table = widths.table("module", "forward", "backward", "optimizer", "total", "self", "share", "calls", *further)
-    shown = sorted(sorted(tree["rows"], key=lambda row: -row["total_ms"])[:top], key=tree["rows"].index)
+    on_host = ("host", "host self") if tree["host"] else ()
+    titles = ("module", "forward", "backward", "optimizer", "total", "self", "share", *on_host, "calls", *further)
+    table = widths.table(*titles)
+    ranked = sorted(tree["rows"], key=lambda row: -_weight(row, tree))
+    shown = sorted(ranked[:top], key=tree["rows"].index)
     for row in shown:
         name = row["module"].rpartition(".")[2] if row["depth"] else row["module"]
         times = (_time(row[f"{part}_ms"]) for part in ("forward", "backward", "optimizer", "total", "self"))
@@ -68,6 +73,7 @@ def table(tree: dict[str, Any], top: int = ROWS) -> Table:
             Text("  " * row["depth"] + name),
             *times,
             f"{row['share'] * 100:5.1f} %",
+            *(_time(row[f"{title.replace(' ', '_')}_ms"]) for title in on_host),
             calls,
             *(_count(row[_FURTHER[name]]) for name in further),
         )
@@ -80,10 +86,15 @@ def table(tree: dict[str, Any], top: int = ROWS) -> Table:
         milliseconds(tree["outside_ms"]),
         "",
         share,
-        "",
-        *("" for _ in further),
+        *("" for _ in (*on_host, "calls", *further)),
     )
     return table
+
+
+def _weight(row: dict[str, Any], tree: dict[str, Any]) -> float:
+    """Return the share of a module in the time of kernels, or in that of the stepping thread if that is larger."""
+    on_host = row["host_ms"] / (tree["host"]["whole_ms"] or 1) if tree["host"] else 0.0
+    return max(float(row["share"]), float(on_host))
 
 
 def slow(tree: dict[str, Any] | None) -> list[str]:

@@ -11,6 +11,7 @@ MOST: Final = 200
 #: largest number of listed steps that took longer than the slowest compared step, for each reason
 LONGER: Final = 8
 _TIMES: Final = ("forward", "backward", "optimizer", "total", "self", "inferred")
+_HOST: Final = ("host", "host_self")
 
 
 def summary(measures: Measures) -> dict[str, Any] | None:
@@ -35,6 +36,9 @@ def summary(measures: Measures) -> dict[str, Any] | None:
         "outside_ms": milliseconds(found.outside_ns / count),
         "outside_share": round(found.outside_ns / max(found.whole_ns, 1), 6),
         "estimated_share": round(found.estimated_ns / max(found.whole_ns, 1), 6),
+        "host": None
+        if (on_host := measures.on_host) is None
+        else {"steps": on_host.steps, "whole_ms": milliseconds(on_host.whole_ns / on_host.steps)},
         "count": tree.height,
         "process": found.process,
         "absent": {what: why for what, why in absent.items() if why},
@@ -45,6 +49,7 @@ def summary(measures: Measures) -> dict[str, Any] | None:
                 "calls": row["calls"],
                 **{f"{name}_ms": milliseconds(row[f"{name}_ns"] / count) for name in _TIMES},
                 "share": round(row["share"], 6),
+                **{f"{name}_ms": None if (ns := row[f"{name}_ns"]) is None else milliseconds(ns) for name in _HOST},
                 **{name: row[name] for name in ("parameters", "parameter_bytes", "forward_flops", "backward_flops")},
             }
             for row in listed.iter_rows(named=True)

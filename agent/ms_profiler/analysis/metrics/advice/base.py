@@ -46,6 +46,7 @@ class Facts:
         processors: number of processors that the job may use; 0 if unknown.
         functions: text about the Python functions that take most of the `host` part of the steps; empty if unknown.
         launching: text about the Python functions that take most of the `launch` part; empty if unknown.
+        module: text about the module that takes most of the `launch` part; empty if no module stands out.
         stacks: whether advice need not mention the option that records Python functions; False if the run could have
             recorded them and did not.
         makers: text about the functions of a dataset, or about the processes that make the batches and their slowest
@@ -67,6 +68,7 @@ class Facts:
     processors: int = 0
     functions: str = ""
     launching: str = ""
+    module: str = ""
     stacks: bool = True
     leak: str = ""
     makers: tuple[str, str] = ("", "")

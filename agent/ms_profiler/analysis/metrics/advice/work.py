@@ -31,8 +31,11 @@ FETCH: Final = (
     "Fetch values (item, tolist, asnumpy, bool or print of a tensor) less often, and many at once: each fetch makes "
     "the host wait for all queued work, and keeps the operators before and after it from being compiled together."
 )
-#: a step has many launches if it has at least this number of operators or kernels
+#: A step has many launches if it has at least `MANY` operators or kernels. If launching the kernels of a device takes
+#: more time than any other part, `SOME` kernels are many, because the device has nothing to do meanwhile. A step with
+#: fewer kernels has hardly any operators to merge.
 MANY: Final = 200
+SOME: Final = 20
 #: launching is reported if it takes at least this many times as long as computing. The factor is large, because
 #: recording lengthens launching
 FAR_LONGER: Final = 2.0
@@ -83,7 +86,8 @@ def host(found: Diagnosis, facts: Facts) -> Iterator[Advice]:
     least = max(FAR_LONGER * computing, worth_host)
     # launching needs to be only half as long as other work of the host. If threads share a processor, some launches
     # take so long that they count as other work
-    many = launched.per_step >= MANY and launch >= host / 2
+    numerous = launched.per_step >= MANY and launch >= host / 2
+    many = numerous or (found.launching and launched.per_step >= SOME)
     share, due = launch, launch + host >= least
     takes = f"launching them takes {percent(launch)} of the steady steps, computing takes {percent(computing)}"
     if not due and launched.behind is not None and launched.behind <= CLOSE and not worth(found, bounds.SYNC):
@@ -106,12 +110,13 @@ def host(found: Diagnosis, facts: Facts) -> Iterator[Advice]:
             takes += f"; {count:,.1f} of them a step fetch a value (aten::item), with almost no operator between"
         elif facts.launching:
             takes += f"; launched by {facts.launching}"
+        takes += f"; {facts.module}" if facts.module else ""
         worst = worst_step(found, facts, bounds.LAUNCH)
         yield Advice(cause, bounds.LAUNCH, share, f"{cause}: {numbers}; {takes}", action, worst, facts.lane)
     # the script's own work is reported even if computing takes longer, because this work can move to another thread. If
     # launches are also reported, this work may consist of slow launches. So it is then reported only if its functions
     # are known and it takes at least as long as launching
-    alone = not (many and due) or (bool(facts.functions) and host >= launch)
+    alone = not (numerous and due) or (bool(facts.functions) and host >= launch)
     if alone and (host >= least or worth(found, bounds.HOST)):
         yield Advice(
             "host-bound",

@@ -1,6 +1,7 @@
 // Show the tree of modules with forward, backward and optimizer time: as a table, and as an icicle graph (blocks).
 const KINDS = ["forward", "backward", "optimizer"];
 function moduleTree(tree) {
+  const onHost = tree.host ? ["host", "host_self"] : [];
   const rows = tree.rows, body = el("tbody"), closed = new Set();
   rows.forEach((row, at) => { if (row.depth === 2 && rows.length > 60) closed.add(at); });
   const inside = (at) => { let until = at + 1; while (until < rows.length && rows[until].depth > rows[at].depth) until++; return until; };
@@ -17,13 +18,14 @@ function moduleTree(tree) {
           KINDS.map((kind) => el("span", { style: { background: colour(kind), flexGrow: row[`${kind}_ms`] } })))),
         el("td", {}, milliseconds(row.total_ms)), el("td", {}, milliseconds(row.self_ms)),
         KINDS.map((kind) => el("td", {}, row[`${kind}_ms`] ? milliseconds(row[`${kind}_ms`]) : "")),
+        onHost.map((name) => el("td", {}, row[`${name}_ms`] ? milliseconds(row[`${name}_ms`]) : "")),
         el("td", {}, whole(row.calls))));
       if (shut) at = until - 1;
     }
     body.replaceChildren(...shown);
   };
   fill();
-  const heads = ["module", "share", "", "total", "self", ...KINDS, "calls"];
+  const heads = ["module", "share", "", "total", "self", ...KINDS, ...onHost.map((name) => name.replace("_", " ")), "calls"];
   return el("div", { class: "scroll" }, el("table", { class: "tree" }, el("thead", {}, el("tr", {}, heads.map((head) => el("th", { scope: "col", class: head === "module" ? "name" : "" }, head ? word(head) : "")))), body));
 }
 

@@ -12,7 +12,7 @@ const CHINESE = {
   "average": "平均", "longest": "最长", "module": "模块", "part": "部分", "type": "类型", "forward": "前向", "phase": "阶段",
   "backward": "反向", "optimizer": "优化器", "calls": "调用", "bytes": "字节", "ranks": "通信组", "stream": "流",
   "before": "之前", "after": "之后", "change": "变化", "Search": "搜索", "rows": "行", "sum": "合计", "Recorded steps": "已采集的步", "The table counts these; the summary has estimates for all steps.": "表格只统计这些步；摘要给出全部步的估计值。", "framework": "框架", "between steps": "步间", "after the last step": "最后一步之后", "of": "/", "evidence": "依据",
-  "Dark": "深色", "Light": "浅色", "Print": "打印", "Keys": "快捷键", "median": "中位数", "first step": "首步", "host": "主机",
+  "Dark": "深色", "Light": "浅色", "Print": "打印", "Keys": "快捷键", "median": "中位数", "first step": "首步", "host": "主机", "host self": "主机自身",
   "slowest": "最慢", "steps": "训练步", "run": "运行", "Fit": "全部", "all": "全部", "rank": "卡", "state": "状态", "finding": "结论",
   "No modules were recorded.": "没有采集到模块。", "No events were recorded.": "没有采集到事件。",
   "No memory was recorded.": "没有采集到内存。", "No operators were recorded.": "没有采集到算子。", "No kernels were recorded.": "没有采集到核函数。",
