@@ -5,18 +5,21 @@ from types import SimpleNamespace
 import polars as pl
 import pytest
 from ms_profiler.analysis.readers import host_reads
+from ms_profiler.analysis.readers.device_sources import SOURCES
+from ms_profiler.store.device_format import Source
 from ms_profiler.store.format import Category
 
 #: the steps of process 7 begin at 0, 100, 200 and 300, and thread 1 of it has the native number 11
 STEPS = SimpleNamespace(process=7, table=pl.DataFrame({"start_ns": [0, 100, 200, 300]}))
+NAMES = ["Tensor.item", "Tensor.asnumpy", "cuda.synchronize"]
 THREADS = pl.DataFrame({"process": [7, 7], "thread": [1, 2], "native_tid": [11, 12]}).cast(pl.UInt32)
 
 
-def settled(spans, calls):
+def settled(spans, calls, source=Source.CUPTI):
     """Return the categories of spans `(name, start, end)` of thread 1 after calls `(native thread, start)`."""
     table = pl.DataFrame(
         {
-            "name": [["Tensor.item", "cuda.synchronize"].index(name) for name, _, _ in spans],
+            "name": [NAMES.index(name) for name, _, _ in spans],
             "category": [int(Category.SYNC)] * len(spans),
             "process": [7] * len(spans),
             "thread": [1] * len(spans),
@@ -25,9 +28,9 @@ def settled(spans, calls):
         },
         schema_overrides={"name": pl.UInt32, "category": pl.UInt8, "process": pl.UInt32, "thread": pl.UInt32},
     )
-    recording = SimpleNamespace(spans=table, names=pl.Series(["Tensor.item", "cuda.synchronize"]), threads=THREADS)
+    recording = SimpleNamespace(spans=table, names=pl.Series(NAMES), threads=THREADS)
     called = pl.DataFrame(calls, schema={"native_tid": pl.UInt32, "start_ns": pl.Int64}, orient="row")
-    host_reads.settle(recording, STEPS, called)
+    host_reads.settle(recording, STEPS, called, SOURCES[source])
     return [Category(number) for number in recording.spans["category"]]
 
 
@@ -48,3 +51,8 @@ def test_a_wait_that_is_no_read_stays_a_wait():
 )
 def test_where_no_calls_were_recorded_a_read_stays_a_wait(calls):
     assert settled([("Tensor.item", 120, 130)], calls) == [Category.SYNC]
+
+
+def test_where_an_interface_may_not_report_the_calls_of_a_read_it_stays_a_wait():
+    assert settled([("Tensor.asnumpy", 20, 30)], [(11, 10), (11, 40)], Source.MSPTI) == [Category.SYNC]
+    assert settled([("Tensor.asnumpy", 20, 30)], [(11, 10), (11, 40)]) == [Category.OTHER]

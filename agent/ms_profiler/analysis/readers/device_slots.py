@@ -99,7 +99,7 @@ def attach(recording: tables.Recording, found: dict[int, Traced]) -> None:
             {"what": f"kernels of {others} other process{'es' * (others > 1)}", "why": why}
         )
     records = _Records(recording, found, process)
-    host_reads.settle(recording, marked, records.calls)
+    host_reads.settle(recording, marked, records.calls, records.source)
     whole = records.whole()
     if whole.runs.height <= thinning.TASKS:
         recording.device = records.details(None)

@@ -32,6 +32,7 @@ class DeviceSource:
     exchange_core: str
     exchanges: str
     in_database: bool
+    reports_reads: bool
     cores: Mapping[str, str] = field(default_factory=dict)
     core_begin: str = ""
 
@@ -46,6 +47,7 @@ SOURCES = {
         exchange_core="GPU",
         exchanges=r"(?i)^(nccl|rccl|oneccl)|ncclKernel|ncclDevKernel",
         in_database=False,
+        reports_reads=True,
     ),
     Source.MSPTI: DeviceSource(
         name="msPTI",
@@ -56,6 +58,7 @@ SOURCES = {
         exchange_core="HCCL",
         exchanges=r"^hcom_",
         in_database=True,
+        reports_reads=False,
         cores={"AICORE": "AI_CORE", "AIVEC": "AI_VECTOR_CORE", "AICPU": "AI_CPU"},
         core_begin="KERNEL_",
     ),

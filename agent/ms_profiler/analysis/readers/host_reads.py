@@ -11,13 +11,14 @@ import polars as pl
 
 from ms_profiler.analysis.metrics.steps import Steps
 from ms_profiler.analysis.model import tables
+from ms_profiler.analysis.readers.device_sources import DeviceSource
 from ms_profiler.store.format import Category
 
 #: begin of the names of spans that are reads of a tensor
 READ: Final = "Tensor."
 
 
-def settle(recording: tables.Recording, steps: Steps, calls: pl.DataFrame) -> None:
+def settle(recording: tables.Recording, steps: Steps, calls: pl.DataFrame, source: DeviceSource) -> None:
     """Change the category of reads without a call of the driver from `SYNC` to `OTHER`.
 
     A schedule or another profiler may stop the recording of calls for some steps. So the driver's calls before and
@@ -26,8 +27,11 @@ def settle(recording: tables.Recording, steps: Steps, calls: pl.DataFrame) -> No
     Args:
         recording: the run; its spans are changed.
         steps: the steps of the process that used the device.
-        calls: the calls of the driver in this process, sorted by time: `start_ns` and `native_tid`.
+        calls: the calls of the driver in this process: `start_ns` and `native_tid`.
+        source: the interface that reported the calls.
     """
+    if not source.reports_reads:
+        return
     spans = recording.spans
     named = recording.names.str.starts_with(READ).gather(spans["name"])
     reads = (spans["category"] == int(Category.SYNC)) & (spans["process"] == steps.process) & named
