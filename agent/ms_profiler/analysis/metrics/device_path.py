@@ -24,6 +24,7 @@ from typing import Final
 import polars as pl
 
 from ms_profiler.analysis.metrics import bounds, critical_path, intervals
+from ms_profiler.analysis.model.tables import Device
 
 #: if a kernel starts at most this many ns after the end of the kernel before it in its stream, it waited for that
 #: kernel and not for another stream
@@ -133,6 +134,14 @@ class _Walk:
             return int(before)
         # only rows before `task` are searched, because later rows may have the same end
         return bisect_right(self.ends, start, 0, task) - 1
+
+
+def tasks_of(device: Device) -> pl.DataFrame:
+    """Return the tasks and copies of a device, with the kind that each has on the critical path."""
+    kind = pl.when("exchange").then(pl.lit(bounds.COMMUNICATION)).otherwise(pl.lit(bounds.COMPUTING))
+    columns = ("stream", *intervals.BOUNDS, "launch_ns")
+    copies = device.copies.select(*columns, pl.lit(critical_path.COPY).alias("kind"))
+    return pl.concat([device.tasks.select(*columns, kind.alias("kind")), copies])
 
 
 def segments(during: pl.DataFrame, tasks: pl.DataFrame, waits: pl.DataFrame, host: pl.DataFrame) -> pl.DataFrame:

@@ -348,7 +348,7 @@ def _of_device(
     rows: list[int],
 ) -> tuple[pl.DataFrame, pl.DataFrame]:
     """Return the parts of the examined steps (`rows`) and their critical paths, if a device was recorded."""
-    did, waits = _did(device), _waited(recording, device, spans, steps)
+    did, waits = device_path.tasks_of(device), _waited(recording, device, spans, steps)
     during = stream.during.filter(pl.col("step").is_in(rows))
     states = stream.states
     if device.form not in LAUNCHED:
@@ -374,14 +374,6 @@ def _elsewhere(spans: pl.DataFrame, steps: Steps) -> pl.DataFrame:
     others = own.filter(pl.col("category") == int(Category.OP), pl.col("thread") != steps.thread)
     passes = intervals.union(passes)
     return passes[intervals.locate(others["start_ns"], passes).drop_nulls().unique().sort()]
-
-
-def _did(device: tables.Device) -> pl.DataFrame:
-    """Return the tasks and copies of a device, with the kind that each has on the critical path."""
-    kind = pl.when("exchange").then(pl.lit(bounds.COMMUNICATION)).otherwise(pl.lit(bounds.COMPUTING))
-    columns = ("stream", *intervals.BOUNDS, "launch_ns")
-    copies = device.copies.select(*columns, pl.lit(critical_path.COPY).alias("kind"))
-    return pl.concat([device.tasks.select(*columns, kind.alias("kind")), copies])
 
 
 def _waited(recording: tables.Recording, device: tables.Device, spans: pl.DataFrame, steps: Steps) -> pl.DataFrame:
