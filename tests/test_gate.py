@@ -254,6 +254,8 @@ def test_the_headline_names_the_largest_part():
         " +3.35 ms of +7.26 ms: waiting for a processor; the largest part of the job itself, +2.15 ms: waiting for "
         "data."
     )
+    why["change_ms"] = 3.3496  # smaller by rounding alone
+    assert " +3.35 ms of +3.35 ms: waiting for a processor; " in document.of(found, 1, why)["headline"]
     why["change_ms"] = 0.7  # other parts became shorter
     headline = document.of(found, 1, why)["headline"]
     assert " +3.35 ms (all other parts -2.65 ms): waiting for a processor; " in headline

@@ -13,6 +13,7 @@ from pathlib import Path
 import polars as pl
 import pytest
 from ms_profiler.analysis import catalogue
+from ms_profiler.analysis.cluster import exchanged
 from ms_profiler.analysis.driver import engine, thinning
 from ms_profiler.analysis.readers import slot_table, store
 from ms_profiler.analysis.report import modules
@@ -144,6 +145,16 @@ def test_after_an_invalid_index_the_work_of_the_device_is_unknown(lost):
     )
     missing = [entry for entry in lost.recording.info.not_collected if entry["what"].endswith("records of the GPU")]
     assert [entry["what"] for entry in missing] == ["10260 records of the GPU"]
+
+
+def test_thinned_details_leave_lost_kernels_and_gloos_exchanges_as_they_are(lost, gloo, monkeypatch):
+    whole = exchanged.exchanges(engine.measured(gloo[1]))
+    monkeypatch.setattr(thinning, "TASKS", 1500)
+    thinned = engine.measured(gloo[1])
+    assert thinned.recording.device.within.height < 30
+    assert exchanged.exchanges(thinned).equals(whole)
+    monkeypatch.setattr(thinning, "TASKS", 1)
+    assert engine.measured(lost.recording.directory).verdict == lost.verdict
 
 
 def test_the_counters_of_an_optimizer_in_the_hosts_memory_are_no_waits_for_the_device(lost):

@@ -42,6 +42,8 @@ def launching(shares, bound=True):
     cut = [(0, "launch", 0, at), (0, "computing", at, 1_000_000)]
     moments = pl.DataFrame(cut, schema=("step", "part", "start_ns", "end_ns"), orient="row")
     found = Ownership("host", 1, 1_000_000, pieces, pieces, pieces, 1)
+    # the spans of a second step are not in memory, so its owners are unknown
+    moments = pl.concat([moments, moments.with_columns(pl.lit(1, moments.schema["step"]).alias("step"))])
     return ownership.launching(found, SimpleNamespace(launching=bound, pieces=moments))
 
 

@@ -51,6 +51,14 @@ def test_reads_have_their_step_and_module_and_those_of_samplers_and_optimizers_d
     ]
 
 
+def test_a_read_of_a_tensor_counts_once_although_its_operator_is_inside():
+    pieces = phases((0, "other", 0, 10_000))
+    read = [(2, Category.SYNC, 1000, 1100), (4, Category.OP, 1010, 1090), (1, Category.OP, 1020, 1080)]
+    host = [(2, Category.OTHER, 2000, 2010), (4, Category.OP, 2002, 2008), (1, Category.OP, 2003, 2006)]
+    found = reads.reads(spans(*read, *host), NAMES, pieces, STEPS)
+    assert found["start_ns"].to_list() == [1000 * US]
+
+
 def test_the_queue_is_empty_between_consecutive_reads():
     pieces = phases((0, "other", 0, 10_000), (1, "other", 10_000, 20_000))
     table = spans(*((1, Category.OP, start, start + 1) for start in (100, 600, 5000, 9990, 10_010, 10_500)))

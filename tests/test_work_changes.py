@@ -2,6 +2,7 @@
 
 import importlib.util
 import random
+from dataclasses import replace
 
 import polars as pl
 import pytest
@@ -339,6 +340,16 @@ def test_small_kernels_tell_the_step_from_which_on_a_module_launches_more_of_the
     assert (module["module"], module["count_before"], module["count_after"]) == ("net.3", 5, 30)
     (line,) = changes.lines({"shift": change})
     assert line.startswith("From step 3000 on") and "(30 operators in place of 5)" in line
+
+
+def test_kernels_without_details_in_most_steps_tell_the_step_all_the_same():
+    steps, found, spans = counted(4_500, bursts(4_500), more, disturbed(7))
+    kernels, tasks = on_a_device(found, lambda owner, number: 2 if owner == 3 and number >= 3_000 else 1)
+    numbers = kernels.pieces["step"].unique().sort()
+    kept = pl.col("step").is_in(numbers.gather_every(8).implode())
+    kernels = replace(kernels, pieces=kernels.pieces.filter(kept))
+    change = lasting.summary(steps, kernels, spans, found, tasks)["shift"]
+    assert (change["earliest"], change["latest"]) == (3_000, 3_000)
 
 
 def test_kernels_of_other_modules_do_not_tell_the_step_of_a_change():

@@ -119,6 +119,8 @@ def _found(directories: list[str]) -> list[str]:
     except StoreError as error:
         from ms_profiler.doctor import result
 
+        if error.remedy != StoreError.remedy:  # the error knows more than the doctor
+            raise
         reasons = [f"  {finding.text} {finding.remedy}" for item in directories for finding in result.absent(item)]
         if not reasons:
             raise

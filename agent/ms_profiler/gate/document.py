@@ -55,7 +55,8 @@ def _first(decision: Decision, why: dict[str, Any] | None) -> str:
         return ""
     of = (" on average" if why["mean"] else "") + (", in sampled steps" if why["sampled"] else "")
     part, whole = first["change_ms"], why["change_ms"]
-    share = f" of {whole:+.3g} ms" if part <= whole else f" (all other parts {whole - part:+.3g} ms)"
+    # a part that is larger than the whole by rounding alone is the whole
+    share = f" of {whole:+.3g} ms" if part <= whole * 1.005 else f" (all other parts {whole - part:+.3g} ms)"
     text = f" {part:+.3g} ms{share}{of}: {first['what']}"
     own = next((each for each in told if each["kind"] not in causes.MACHINE), first)
     if own is not first:

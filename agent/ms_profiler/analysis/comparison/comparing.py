@@ -380,7 +380,7 @@ def _notes(first: Digest, second: Digest, matches: Sequence[matching.Match], nam
             share = f"{run.interrupted:.1%}".replace("%", " %")
             yield (
                 f"Kernels of {name} took far longer than in other steps, {share} of the kernels' time: another program "
-                "may have used the device. Times of modules and kernels leave out this time."
+                "may have used the device. Times of kernels, and of modules by their kernels, leave out this time."
             )
         killed = sorted({end for end in whole.ended if end not in ("", "exit", "stopped")})
         if killed:

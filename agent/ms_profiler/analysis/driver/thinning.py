@@ -81,7 +81,8 @@ def _thin_device(recording: tables.Recording, chosen: list[int] | None) -> None:
     found = details(within)
     # the memory of tensors comes from counters of the host, so `details` does not know it
     memory = pl.concat([found.memory, device.memory]).sort("time_ns", maintain_order=True)
-    recording.device = replace(found, whole=replace(whole, details=None), within=within, memory=memory)
+    whole = replace(whole, details=None)
+    recording.device = replace(found, whole=whole, within=within, memory=memory, unread=device.unread)
 
 
 def kept_steps(table: pl.DataFrame, fine: float, most: int = KEPT) -> pl.DataFrame:

@@ -211,7 +211,8 @@ def launching(found: Ownership | None, diagnosis: Diagnosis) -> str:
     """
     if found is None or found.basis != "host" or not diagnosis.launching:
         return ""
-    moments = diagnosis.pieces
+    # if spans were thinned, the owners of some steps are unknown
+    moments = diagnosis.pieces.filter(pl.col("step").is_in(found.pieces["step"].unique().implode()))
     own = found.pieces.drop_nulls("owner").with_columns(code=pl.struct("owner", "part").rank("dense").cast(pl.Int64))
     launches = moments.filter(pl.col("part") == bounds.LAUNCH)
     line = intervals.timeline({"launch": launches, "code": own}, {"code": "code"})

@@ -36,9 +36,10 @@ def reads(spans: pl.DataFrame, names: pl.Series, cut: pl.DataFrame, steps: Steps
     """
     own = stepping(spans, steps)
     reading = (names == READ).gather(own["name"]) & (own["category"] == int(Category.OP))
-    # `readers.host_reads` found that these reads of a tensor do not wait
-    settled = (own["category"] == int(Category.OTHER)) & names.str.starts_with("Tensor.").gather(own["name"])
-    inside = intervals.locate(own["start_ns"], intervals.union(own.filter(settled))).is_not_null()
+    # a read of a tensor counts once, as its span, or not at all if `readers.host_reads` found that it does not wait
+    whole = own["category"].is_in([int(Category.SYNC), int(Category.OTHER)])
+    whole &= names.str.starts_with("Tensor.").gather(own["name"])
+    inside = intervals.locate(own["start_ns"], intervals.union(own.filter(whole))).is_not_null()
     found = own.filter((reading & ~inside) | (pl.col("category") == int(Category.SYNC))).sort("start_ns")
     piece = intervals.locate(found["start_ns"], cut)
     modules = own.filter(pl.col("category") == int(Category.MODULE))

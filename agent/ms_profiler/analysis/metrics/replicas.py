@@ -66,6 +66,14 @@ def beside(recording: tables.Recording, steps: Steps) -> pl.DataFrame:
     return _named(recording, steps, GLOO, Category.COMMUNICATION)
 
 
+def of_gloo(recording: tables.Recording, waits: pl.DataFrame) -> pl.DataFrame:
+    """Return the rows of a table of waits for a device whose `thread` ran exchanges of gloo."""
+    rows = recording.names.str.starts_with(GLOO).fill_null(False).arg_true()
+    exchange = pl.col("category") == int(Category.COMMUNICATION)
+    own = recording.spans.filter(exchange, pl.col("name").is_in(rows.implode()))
+    return waits.filter(pl.col("thread").is_in(own["thread"].unique().implode()))
+
+
 def _named(recording: tables.Recording, steps: Steps, prefix: str, category: Category) -> pl.DataFrame:
     """Return the spans of the stepping process whose names begin with a prefix, as `BESIDE`, sorted by start."""
     rows = recording.names.str.starts_with(prefix).fill_null(False).arg_true()
@@ -115,10 +123,11 @@ def awaited(recording: tables.Recording, steps: Steps, ran: pl.DataFrame) -> pl.
 
 def _computed(recording: tables.Recording, ran: pl.DataFrame) -> pl.Series:
     """Return for each exchange of gloo when the wait for the device in it ended, in ns; null without such a wait."""
-    none = pl.Series([None] * ran.height, dtype=pl.Int64)
-    if recording.device is None or recording.device.waits.is_empty() or ran.is_empty():
-        return none
-    waits = recording.device.waits.drop_nulls("thread").filter(pl.col("name").is_in(device_waits.ON_HOST))
+    device = recording.device
+    waits = None if device is None else device.waits if device.whole is None else device.whole.waits
+    if waits is None or waits.is_empty() or ran.is_empty():
+        return pl.Series([None] * ran.height, dtype=pl.Int64)
+    waits = waits.drop_nulls("thread").filter(pl.col("name").is_in(device_waits.ON_HOST))
     waits = waits.select("thread", "start_ns", pl.col("end_ns").alias("over_ns"))
     around = ran.with_row_index("row").select("row", "thread", "start_ns", "end_ns").sort("start_ns")
     inside = (

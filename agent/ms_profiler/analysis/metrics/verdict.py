@@ -329,7 +329,7 @@ def of_device(
         leading = _most(kernels, "computing kernels' time" if device.totals.exchanges else _KERNELS)
     if kind == "idle":
         # exchanges of the host, such as gloo's, leave the device idle; those of the device do not
-        others = parts.get(bounds.COMMUNICATION, 0.0) - sums["not_overlapped"] / total
+        others = 0.0 if sums["not_overlapped"] else parts.get(bounds.COMMUNICATION, 0.0)
         leading = _why({**parts, bounds.COMMUNICATION: others}, share)
     whose = "the time of the steps" if processor else "the device's time"
     # a processor of the host that runs no operator is not idle, because it may run other code

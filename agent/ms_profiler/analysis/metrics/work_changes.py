@@ -159,8 +159,12 @@ def _told(
     counts: dict[int, int] = dict(tasks.select("step", "count").iter_rows())
     own = kernels.pieces.filter(pl.col("owner").is_in(changed)).group_by("step").len()
     owned: dict[int, int] = dict(own.iter_rows())
+    kept = set(kernels.pieces["step"].unique())  # the tasks of other steps have no owners, but they are counted
+    known = [[step for step in side if step in kept] for side in sides]
+    if not all(known):
+        return None
     usual = [statistics.mode(counts.get(step, 0) for step in side) for side in sides]
-    theirs = [statistics.mode(owned.get(step, 0) for step in side) for side in sides]
+    theirs = [statistics.mode(owned.get(step, 0) for step in side) for side in known]
     if theirs[1] - theirs[0] != usual[1] - usual[0]:
         return None
     between = range(int(sides[0][-1]), int(sides[1][0]) + 1)

@@ -243,6 +243,7 @@ class Whole:
         kernels: `name`, `type` and `core` of tasks.
         call_sums: the times of all calls of the driver, from `metrics.operators.by_level`.
         copied: the intervals in which memory was copied or set, sorted and without overlap.
+        waits: the waits for the device on threads of gloo, with the columns of `WAITS`.
         details: a function that returns the tasks of some intervals, with their calls and copies. Its argument is a
             table of `start_ns` and `end_ns` without overlap, or None for the whole run. After the function was called,
             the attribute is None.
@@ -256,6 +257,7 @@ class Whole:
     copied: pl.DataFrame = field(
         default_factory=lambda: pl.DataFrame(schema={"start_ns": pl.Int64, "end_ns": pl.Int64})
     )
+    waits: pl.DataFrame = field(default_factory=lambda: pl.DataFrame(schema=WAITS))
     totals: Totals = field(init=False)
 
     def __post_init__(self) -> None:

@@ -15,10 +15,18 @@ import polars as pl
 
 from ms_profiler.analysis.columns import CHUNK, COLUMNS
 from ms_profiler.analysis.columns.slots import Traced, narrowed
-from ms_profiler.analysis.driver import liveness, thinning
-from ms_profiler.analysis.metrics import intervals, steps
+from ms_profiler.analysis.driver import thinning
+from ms_profiler.analysis.metrics import intervals, replicas, steps
 from ms_profiler.analysis.model import tables
-from ms_profiler.analysis.readers import demangle, device_marks, device_tensors, driver_calls, host_reads, reservations
+from ms_profiler.analysis.readers import (
+    demangle,
+    device_marks,
+    device_tensors,
+    driver_calls,
+    host_reads,
+    not_collected,
+    reservations,
+)
 from ms_profiler.analysis.readers.device_sources import SOURCES, DeviceSource
 from ms_profiler.store.device_format import Device, Source
 
@@ -90,7 +98,7 @@ def attach(recording: tables.Recording, found: dict[int, Traced]) -> None:
     """
     ran = {process for process, traced in found.items() if not traced.ran.is_empty()}
     process = (marked := steps.marked(recording)).process
-    _note_killed(recording, ran | {process})
+    not_collected.killed(recording, ran | {process})
     if not ran:
         return
     if others := len(ran - {process}):
@@ -110,24 +118,6 @@ def attach(recording: tables.Recording, found: dict[int, Traced]) -> None:
     recording.device.whole, recording.device.unread = whole, driver_calls.lost(whole.call_sums, whole.totals.tasks)
     reservations.count(recording, records.memory(), process)
     device_tensors.attach(recording)
-
-
-def _note_killed(recording: tables.Recording, users: set[int]) -> None:
-    """Note that a killed process lost its last records of a device, which its interface still held.
-
-    Args:
-        recording: the run.
-        users: the processes that may have used a device.
-    """
-    states = recording.processes.filter(pl.col("process").is_in(users))["state"]
-    if not any(map(liveness.is_killed, states.to_list())):
-        return
-    held = {source.name for source in SOURCES.values()}
-    for activity, taken in recording.info.device_sources.items():
-        if taken["interface"] not in held:
-            continue  # it writes files of its own
-        why = f"a process was killed, and {taken['interface']} returns its records once a second"
-        recording.info.not_collected.append({"what": f"kernels of the {activity} in the last second", "why": why})
 
 
 class _Records:
@@ -166,7 +156,8 @@ class _Records:
         leveled = ((self.calls, self.source.level), (self._overheads, OVERHEAD), (self._waits, WAIT))
         sums = pl.concat([driver_calls.summed(rows, level, self._recording.names) for rows, level in leveled])
         runs = narrowed(self._ran.select(_lane(self._several), *list(tables.RUNS)[1:]), "stream")
-        return tables.Whole(runs, self._kernels, sums, copied=intervals.union(self._copies))
+        waits = self._as_waits(replicas.of_gloo(self._recording, self._waits))
+        return tables.Whole(runs, self._kernels, sums, copied=intervals.union(self._copies), waits=waits)
 
     def details(self, within: pl.DataFrame | None) -> tables.Device:
         """Return the tasks that were launched in given intervals, with the calls and the copies in these intervals.

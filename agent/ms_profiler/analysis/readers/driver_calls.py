@@ -12,8 +12,10 @@ from ms_profiler.analysis.metrics import operators
 _VERSION: Final = re.compile(r"(_ptsz|_ptds)?(_v\d+)?$")
 #: calls that launch one kernel each; a launch of a graph runs any number of kernels
 LAUNCHES: Final = r"^(?:cuda|cu|hip)(?:Ext)?(?:Module)?Launch(?:Cooperative)?Kernel"
+#: part of the names of calls that launch a graph; a launch that a graph captured has no kernel of its own
+_GRAPHS: Final = "GraphLaunch"
 #: The work of a device is unknown if there are at least `_LEAST` launches, and if the kernels of more than the share
-#: `_LOST` of them are missing. A launch that is captured for a graph has no kernel, but each launch of the graph has.
+#: `_LOST` of them are missing, or of all of them if the job launches graphs.
 _LEAST: Final = 10
 _LOST: Final = 0.8
 
@@ -72,7 +74,8 @@ def lost(sums: pl.DataFrame, kernels: int) -> str:
         kernels: the number of kernels that have a record.
     """
     launches = int(sums.filter(pl.col("name").str.contains(LAUNCHES))["count"].sum())
-    if launches < _LEAST or kernels >= (1 - _LOST) * launches:
+    graphs = bool(sums["name"].str.contains(_GRAPHS, literal=True).any())
+    if launches < _LEAST or kernels > (0 if graphs else (1 - _LOST) * launches):
         return ""
     return f"{launches - kernels:,} of {launches:,} kernels that were launched have no times"
 

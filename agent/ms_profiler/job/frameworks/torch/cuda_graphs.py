@@ -1,7 +1,8 @@
 """Record the captures and the replays of CUDA graphs; a capture has the category of compilations.
 
 A graph may contain the step of an optimizer. The GPU does not run this step during the capture, but in each replay. So
-a replay of such a graph ends a training step, and the capture does not.
+a replay of such a graph ends a training step, and the capture does not. A graph may also contain several steps of an
+optimizer. The host cannot tell when each of them runs, so a replay is one step all the same.
 """
 
 import weakref
@@ -26,8 +27,8 @@ class Graphs:
         self._capture, self._replay = map(host.recorder.intern, ("capture CUDA graph", "replay CUDA graph"))
         #: id of the graph -> token of its span; a capture begins and ends on one thread
         self._tokens: dict[int, int] = {}
-        #: id of the graph -> the optimizers whose steps it contains, as (id, reference)
-        self._steps: dict[int, list[tuple[int, weakref.ref[Any]]]] = {}
+        #: id of the graph -> the optimizers whose steps it contains: id -> reference
+        self._steps: dict[int, dict[int, weakref.ref[Any]]] = {}
         self.begins = base.around(host, "recording a capture", self._begin, self._begun)
         self.ends = base.around(host, "recording a capture", self._same, self._end)
         self.replays = base.around(host, "recording a replay", self._start, self._finish)
@@ -59,7 +60,8 @@ class Graphs:
 
     def _finish(self, call: tuple[int, int], result: Any, reason: BaseException | None) -> None:
         self._recorder.end(call[1], RAISED if reason is not None else 0)
-        for which, held in self._steps.get(call[0], ()) if reason is None else ():
+        captured = self._steps.get(call[0]) if reason is None else None
+        for which, held in (captured or {}).items():
             self._host.steps.turn_ended(StepSource.OPTIMIZER_CYCLE, which, self._recorder.now(), held())
 
 

@@ -59,13 +59,15 @@ class _Running(threading.local):
 _preparing = Inside()
 
 
-class _Captured(threading.local):
-    #: the steps that this thread has made since it captures a CUDA graph: (id of the optimizer, reference to it); None
-    #: if it captures none
-    steps: list[tuple[int, weakref.ref[Any]]] | None = None
+class _Captures(threading.local):
+    """The captures of CUDA graphs that this thread has begun, the innermost last."""
+
+    def __init__(self) -> None:
+        #: for each capture: id of each optimizer that has made a step in it -> reference to the optimizer
+        self.open: list[dict[int, weakref.ref[Any]]] = []
 
 
-_captured = _Captured()
+_captures = _Captures()
 
 
 class Optimizers:
@@ -192,9 +194,11 @@ class Optimizers:
         self._running.ended += 1
         if _preparing.value:
             return  # the step only creates the optimizer's state
-        if _captured.steps is not None:
-            _captured.steps.append((which, weakref.ref(optimizer)))
+        if _captures.open and _capturing():
+            _captures.open[-1][which] = weakref.ref(optimizer)
             return  # the GPU runs the step when the graph is replayed
+        while _captures.open:  # captures that failed, or that another thread ended
+            end_capture(self.host)
         self.host.steps.turn_ended(StepSource.OPTIMIZER_CYCLE, which, self.host.recorder.now(), optimizer)
 
     def _drop_failed(self, running: list[tuple[int, int, int]], frame: FrameType) -> None:
@@ -279,16 +283,24 @@ def preparing(host: "Host") -> list[Target]:
 
 
 def begin_capture(host: "Host") -> None:
-    """Begin to note the steps of this thread that a CUDA graph captures: they are made when the graph is replayed."""
-    _captured.steps = []
+    """Begin to note the optimizers whose steps a CUDA graph captures on this thread; replays of it make the steps."""
+    _captures.open.append({})
     host.recorder.leave_optimizers(CAPTURING, True)
 
 
-def end_capture(host: "Host") -> list[tuple[int, weakref.ref[Any]]]:
-    """End what `begin_capture` began; return the captured steps, each as the id of its optimizer and a reference."""
-    captured, _captured.steps = _captured.steps, None
-    host.recorder.leave_optimizers(CAPTURING, False)
-    return captured or []
+def end_capture(host: "Host") -> dict[int, weakref.ref[Any]]:
+    """End the innermost capture of this thread; return its optimizers: id -> reference. Empty if none has begun."""
+    captured = _captures.open.pop() if _captures.open else {}
+    host.recorder.leave_optimizers(CAPTURING, bool(_captures.open))
+    return captured
+
+
+def _capturing() -> bool:
+    """Return whether a CUDA graph captures the work of this thread."""
+    try:
+        return bool(sys.modules["torch.cuda.graphs"].is_current_stream_capturing())
+    except (RuntimeError, AttributeError):
+        return False  # an error of CUDA, which the job will see itself
 
 
 def _unnoted(which: int, optimizer: Any, frame: FrameType, ends: bool) -> list[tuple[int, int, int]]:
