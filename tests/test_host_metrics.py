@@ -40,9 +40,9 @@ def test_metrics_of_the_process_agree_with_psutil(truth):
     moments = first["time_ns"], last["time_ns"]
     assert between(table, *moments, *RAN) == pytest.approx(last["cpu"] - first["cpu"], abs=0.15)
     assert between(table, *moments, "process: written by system calls (B/s)") == pytest.approx(24 << 20, rel=0.05)
-    # psutil counts the context switches of the first thread only
+    # psutil counts the context switches of the first thread only; the two samples at the ends lie partly outside
     switches = [f"process: {kind} context switches (1/s)" for kind in ("voluntary", "involuntary")]
-    assert between(table, *moments, *switches) >= last["switches"] - first["switches"] - 20
+    assert between(table, *moments, *switches) >= 0.95 * (last["switches"] - first["switches"]) - 20
 
 
 def test_resident_memory_agrees_with_psutil(truth):
