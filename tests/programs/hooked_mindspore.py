@@ -35,7 +35,8 @@ def batches():
 
 
 def dataset():
-    return ds.GeneratorDataset(batches, ["x", "y"], shuffle=False)
+    source = ds.GeneratorDataset(batches, ["x", "y"], shuffle=False)
+    return source.map(lambda x: x, input_columns=["x"], num_parallel_workers=1)
 
 
 def doubled(x):

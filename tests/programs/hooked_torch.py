@@ -1,5 +1,6 @@
 """Train shortly, reaching as many of our hooks of PyTorch as one process on a processor can."""
 
+import importlib.util
 import os
 import warnings
 
@@ -91,6 +92,11 @@ def work(folder):
     )
     torch.save(net.state_dict(), path)
     found.append(sorted(torch.load(path)))
+    if importlib.util.find_spec("safetensors") is not None:
+        from safetensors.torch import load_file, save_file
+
+        save_file(net.state_dict(), path + ".safetensors")
+        found.append(sorted(load_file(path + ".safetensors")))
     distributed.checkpoint.save({"net": net.state_dict()}, checkpoint_id=path + ".parts")
     fresh = torch.optim.Adam(net.parameters())
     found.append(sorted(distributed.checkpoint.state_dict.get_optimizer_state_dict(net, fresh)))
