@@ -6,24 +6,12 @@ usage: torchrun --nproc-per-node=2 gpu_gloo.py
 """
 
 import torch
+from gpu_blocks import Net
 from torch import distributed, nn
 
 STEPS = 60
 torch.manual_seed(0)
-
-
-class Block(nn.Module):
-    """A linear layer, a normalisation, an activation and a connection around them."""
-
-    def __init__(self, size):
-        super().__init__()
-        self.lin, self.norm = nn.Linear(size, size), nn.LayerNorm(size)
-
-    def forward(self, x):
-        return torch.relu(self.norm(self.lin(x))) + x
-
-
-net = nn.Sequential(nn.Linear(64, 512), nn.ReLU(), *(Block(512) for _ in range(6)), nn.Linear(512, 10)).cuda()
+net = Net().cuda()
 distributed.init_process_group("gloo")
 replica = nn.parallel.DistributedDataParallel(net, device_ids=[0])
 optimizer = torch.optim.SGD(replica.parameters(), lr=1e-3)

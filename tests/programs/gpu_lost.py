@@ -4,38 +4,11 @@ usage: gpu_lost.py
 """
 
 import torch
+from gpu_blocks import Net
 from torch import nn
 
 STEPS, FAILS = 200, 100
 torch.manual_seed(0)
-
-
-class Block(nn.Module):
-    """A linear layer, a normalisation, an activation and a connection around them."""
-
-    def __init__(self, size):
-        super().__init__()
-        self.lin, self.norm = nn.Linear(size, size), nn.LayerNorm(size)
-
-    def forward(self, x):
-        return torch.relu(self.norm(self.lin(x))) + x
-
-
-class Net(nn.Module):
-    """Six blocks of the same size."""
-
-    def __init__(self):
-        super().__init__()
-        self.inp, self.blocks = nn.Linear(64, 512), nn.ModuleList(Block(512) for _ in range(6))
-        self.head = nn.Linear(512, 10)
-
-    def forward(self, x):
-        x = torch.relu(self.inp(x))
-        for block in self.blocks:
-            x = block(x)
-        return self.head(x)
-
-
 net = Net().cuda()
 optimizer = torch.optim.AdamW(net.parameters(), lr=1e-4)
 data, labels = torch.randn(256, 64, device="cuda"), torch.randint(0, 10, (256,), device="cuda")

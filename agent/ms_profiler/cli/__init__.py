@@ -8,7 +8,7 @@ import argparse
 import importlib
 import os
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import NoReturn, Protocol, cast
 
 from ms_profiler.errors import MsProfilerError
@@ -51,12 +51,9 @@ class Parser(argparse.ArgumentParser):
 
     def _meant(self, message: str) -> str:
         """Return a clause with the option that an unknown option resembles; empty if there is none."""
-        import difflib
-
         unknown = [word.partition("=")[0] for word in message.split() if word.startswith("--")]
         known = [option for option in self._option_string_actions if option.startswith("--")]
-        near = difflib.get_close_matches(unknown[0], known, 1) if message.startswith("unrecognized") and unknown else []
-        return f"; do you mean {near[0]}?" if near else ""
+        return _near(unknown[0], known) if message.startswith("unrecognized") and unknown else ""
 
 
 class Command(Protocol):
@@ -98,6 +95,13 @@ def main(argv: Sequence[str] | None = None) -> int:
     return code
 
 
+def _near(word: str, known: Iterable[str]) -> str:
+    """Return a clause with the known word that a word resembles most; empty if it resembles none."""
+    import difflib  # only for mistakes: at the end of a job, users wait for the command `analyse`
+
+    return "".join(f"; do you mean {found}?" for found in difflib.get_close_matches(word, known, 1))
+
+
 def _run(name: str, words: list[str]) -> int:
     command = _load(name)
     parser = Parser(prog=f"ms-profiler {name}", description=command.HELP)
@@ -110,10 +114,7 @@ def _overview(words: list[str]) -> int:
 
     parser = Parser(prog="ms-profiler", description="Profile training jobs without editing them.")
     if words and not words[0].startswith("-"):
-        import difflib
-
-        near = difflib.get_close_matches(words[0], COMMANDS, 1)
-        parser.error(f"there is no command {words[0]}" + "".join(f"; do you mean {name}?" for name in near))
+        parser.error(f"there is no command {words[0]}{_near(words[0], COMMANDS)}")
     parser.add_argument("--version", action="version", version=f"ms-profiler {__version__}")
     commands = parser.add_subparsers(title="commands", metavar="COMMAND", required=True)
     for name in COMMANDS:

@@ -176,10 +176,7 @@ def _kernels(measures: Measures, within: tuple[int, int], more: pl.Series) -> tu
         rows = stream.names["type"].is_in(list(COLLECTIVES)).gather(table["kernel"]).fill_null(False)
         computing, exchanging = table.filter(~rows), table.filter(rows)
     else:
-        exchanges = device.tasks.filter("exchange").select("stream", "start_ns").unique()
-        on = exchanges.rename({"stream": "lane"}).cast({name: table.schema[name] for name in ("lane", "start_ns")})
-        computing = table.join(on, on=["lane", "start_ns"], how="anti")
-        exchanging = table.join(on, on=["lane", "start_ns"], how="semi")
+        computing, exchanging = device.exchanging(table, "anti"), device.exchanging(table, "semi")
     lost = computing.filter(pl.col("excess_ns") > 0)
     lost = lost.select(
         *(pl.lit(text).alias(f"kernel_{name}") for name, text in _LOST.items()),

@@ -72,8 +72,7 @@ def calls(
     """
     own = kernels.filter(pl.col("process") == steps.process)
     if recording.device is not None:  # a call may also launch kernels that only compute
-        exchanges = recording.device.tasks.filter("exchange").select("stream", "start_ns").unique()
-        own = own.join(exchanges, left_on=["lane", "start_ns"], right_on=["stream", "start_ns"], how="semi")
+        own = recording.device.exchanging(own, "semi")
     ran = replicas.beside(recording, steps)
     grouped = split(called(recording, steps))
     pairs = replicas.paired(grouped, ran, steps)

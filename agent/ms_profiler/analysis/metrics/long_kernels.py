@@ -103,9 +103,7 @@ def _own(device: tables.Device, table: pl.DataFrame) -> pl.DataFrame:
     ordered = table.with_row_index("row").sort("start_ns").with_columns(end_ns=ends)
     before, after = pl.col("end_ns").cum_max().shift(1), pl.col("start_ns").shift(-1)
     beside = (before > pl.col("start_ns")).fill_null(False) | (after < pl.col("end_ns")).fill_null(False)
-    on = device.tasks.filter("exchange").select("stream", "start_ns").unique().rename({"stream": "lane"})
-    on = on.cast({name: table.schema[name] for name in ("lane", "start_ns")})
-    return ordered.with_columns(beside=beside).join(on, on=["lane", "start_ns"], how="anti").drop_nulls("step")
+    return device.exchanging(ordered.with_columns(beside=beside), "anti").drop_nulls("step")
 
 
 def excess(long: LongKernels | None, table: pl.DataFrame) -> pl.Series:

@@ -188,15 +188,15 @@ def heaviest(
         optimizes: whether to name an optimizer or the scheduler of learning rates instead of a module.
     """
     unit = "kernel time" if found.basis == "kernels" else "step" if found.steps > 1 else "time"
-    far = None if optimizes else _far_longer(found, least, unit)
+    far = None if optimizes else _far_longer(found.tree, found.whole_ns, least, unit)
     most = module_tree.heaviest(found.tree, found.whole_ns, optimizes)
     if most is None or most[1] < least:
         return far or ""
     module, share = most
     inside = _in_kernels(stream, module) if found.basis == "kernels" else _in_steps(found, spans, names, used, module)
-    around = bool(found.tree["module"].str.starts_with(f"{module}.").any())
+    own = _itself(found.tree, module)
     module = module_waits.SCHEDULER if module == LEARNING_RATE else module
-    text = f"{module}{' itself' if around else ''} takes {share * 100:.0f} % of the {unit}{_mostly(inside)}"
+    text = f"{module}{own} takes {share * 100:.0f} % of the {unit}{_mostly(inside)}"
     return f"{text}; {far}" if far else text
 
 
@@ -220,26 +220,38 @@ def launching(found: Ownership | None, diagnosis: Diagnosis) -> str:
     times = own.select("owner", "part", "code", bound=pl.lit(0)).unique().join(sums, on="code")
     whole_ns = intervals.total_ns(moments)
     tree = module_tree.rows(times, pl.DataFrame(schema=_CALLS), whole_ns)
-    far = module_tree.outlier(tree, whole_ns)
-    if far is not None and far.share - far.beside >= EXCESS:
-        least = max(far.beside * 100, 1)
-        much = f"launching in {far.module} takes {far.share * 100:.0f} % of the step"
-        return f"{much}, in each similar module beside it at most {least:.0f} %"
+    if far := _far_longer(tree, whole_ns, 0.0, "step", "launching in ", "in "):
+        return far
     most = module_tree.heaviest(tree, intervals.total_ns(launches), optimizes=False)
     if most is None or most[1] <= MOSTLY:
         return ""
     module, share = most
-    around = bool(tree["module"].str.starts_with(f"{module}.").any())
-    return f"{share * 100:.0f} % of the launching is in {module}{' itself' if around else ''}"
+    return f"{share * 100:.0f} % of the launching is in {module}{_itself(tree, module)}"
 
 
-def _far_longer(found: Ownership, least: float, unit: str) -> str | None:
-    """Return text about the module that takes far longer than similar modules beside it; None if none takes much."""
-    far = module_tree.outlier(found.tree, found.whole_ns)
+def _itself(tree: pl.DataFrame, module: str) -> str:
+    """Return a word that tells a module from the modules inside; empty if there are none."""
+    return " itself" if bool(tree["module"].str.starts_with(f"{module}.").any()) else ""
+
+
+def _far_longer(
+    tree: pl.DataFrame, whole_ns: int, least: float, unit: str, what: str = "", where: str = ""
+) -> str | None:
+    """Return text about the module that takes far longer than similar modules beside it; None if none takes much.
+
+    Args:
+        tree: the tree of modules.
+        whole_ns: the time of which shares are computed.
+        least: smallest share of a module that is named.
+        unit: what has the time `whole_ns`.
+        what: words before the module that say what takes the time.
+        where: words before the similar modules.
+    """
+    far = module_tree.outlier(tree, whole_ns)
     if far is None or far.share < least or far.share - far.beside < EXCESS:
         return None
-    much = f"{far.module} takes {far.share * 100:.0f} % of the {unit}"
-    return f"{much}, each similar module beside it at most {max(far.beside * 100, 1):.0f} %"
+    much = f"{what}{far.module} takes {far.share * 100:.0f} % of the {unit}"
+    return f"{much}, {where}each similar module beside it at most {max(far.beside * 100, 1):.0f} %"
 
 
 def _mostly(inside: pl.DataFrame) -> str:

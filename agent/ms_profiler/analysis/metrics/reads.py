@@ -12,6 +12,8 @@ from ms_profiler.store.format import Category
 #: PyTorch's operator that copies one value to the host. It waits if the value is on a device, but not if the value is
 #: on a processor
 READ: Final = "aten::_local_scalar_dense"
+#: begin of the names of spans that are reads of a tensor
+SPAN: Final = "Tensor."
 #: if two reads are less than this many ns apart, there is no time to queue work between them. The limit is ten times
 #: the time that a device needs to return a value to the host and to get its next kernel
 NEAR: Final = 1_000_000
@@ -38,7 +40,7 @@ def reads(spans: pl.DataFrame, names: pl.Series, cut: pl.DataFrame, steps: Steps
     reading = (names == READ).gather(own["name"]) & (own["category"] == int(Category.OP))
     # a read of a tensor counts once, as its span, or not at all if `readers.host_reads` found that it does not wait
     whole = own["category"].is_in([int(Category.SYNC), int(Category.OTHER)])
-    whole &= names.str.starts_with("Tensor.").gather(own["name"])
+    whole &= names.str.starts_with(SPAN).gather(own["name"])
     inside = intervals.locate(own["start_ns"], intervals.union(own.filter(whole))).is_not_null()
     found = own.filter((reading & ~inside) | (pl.col("category") == int(Category.SYNC))).sort("start_ns")
     piece = intervals.locate(found["start_ns"], cut)

@@ -68,18 +68,19 @@ def beside(recording: tables.Recording, steps: Steps) -> pl.DataFrame:
 
 def of_gloo(recording: tables.Recording, waits: pl.DataFrame) -> pl.DataFrame:
     """Return the rows of a table of waits for a device whose `thread` ran exchanges of gloo."""
-    rows = recording.names.str.starts_with(GLOO).fill_null(False).arg_true()
-    exchange = pl.col("category") == int(Category.COMMUNICATION)
-    own = recording.spans.filter(exchange, pl.col("name").is_in(rows.implode()))
+    own = recording.spans.filter(_begins(recording, GLOO, Category.COMMUNICATION))
     return waits.filter(pl.col("thread").is_in(own["thread"].unique().implode()))
+
+
+def _begins(recording: tables.Recording, prefix: str, category: Category) -> pl.Expr:
+    """Return whether spans have a category and a name that begins with a prefix."""
+    rows = recording.names.str.starts_with(prefix).fill_null(False).arg_true()
+    return (pl.col("category") == int(category)) & pl.col("name").is_in(rows.implode())
 
 
 def _named(recording: tables.Recording, steps: Steps, prefix: str, category: Category) -> pl.DataFrame:
     """Return the spans of the stepping process whose names begin with a prefix, as `BESIDE`, sorted by start."""
-    rows = recording.names.str.starts_with(prefix).fill_null(False).arg_true()
-    own = recording.spans.filter(
-        pl.col("process") == steps.process, pl.col("category") == category, pl.col("name").is_in(rows.implode())
-    )
+    own = recording.spans.filter(pl.col("process") == steps.process, _begins(recording, prefix, category))
     names = recording.names.gather(own["name"]).str.strip_prefix(prefix).str.replace_all("_", "")
     return own.select(names.alias("kind"), *intervals.BOUNDS, "thread").sort(*intervals.BOUNDS).cast(BESIDE)
 

@@ -7,6 +7,7 @@ ranks send data to each other.
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from enum import Enum
+from typing import Literal
 
 import polars as pl
 
@@ -326,6 +327,17 @@ class Device:
     unread: str = ""
     on_host: bool = False
     within: pl.DataFrame | None = None
+
+    def exchanging(self, kernels: pl.DataFrame, how: Literal["semi", "anti"]) -> pl.DataFrame:
+        """Return the rows of a table of kernels that exchange data with other ranks, or the other rows.
+
+        Args:
+            kernels: the kernels of this device, with `lane` and `start_ns`.
+            how: "semi" for the exchanges, "anti" for the other kernels.
+        """
+        key = ["lane", "start_ns"]
+        exchanges = self.tasks.filter("exchange").select(pl.col("stream").alias("lane"), "start_ns").unique()
+        return kernels.join(exchanges.cast({name: kernels.schema[name] for name in key}), on=key, how=how)
 
     @classmethod
     def none(cls) -> "Device":

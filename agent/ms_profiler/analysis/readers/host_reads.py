@@ -5,17 +5,13 @@ read of a device's tensor calls the device's driver, to copy the value and to wa
 host's memory calls no driver. PyTorch's Adam, for example, reads two counters of steps for each parameter.
 """
 
-from typing import Final
-
 import polars as pl
 
+from ms_profiler.analysis.metrics import reads
 from ms_profiler.analysis.metrics.steps import Steps
 from ms_profiler.analysis.model import tables
 from ms_profiler.analysis.readers.device_sources import DeviceSource
 from ms_profiler.store.format import Category
-
-#: begin of the names of spans that are reads of a tensor
-READ: Final = "Tensor."
 
 
 def settle(recording: tables.Recording, steps: Steps, calls: pl.DataFrame, source: DeviceSource) -> None:
@@ -33,9 +29,9 @@ def settle(recording: tables.Recording, steps: Steps, calls: pl.DataFrame, sourc
     if not source.reports_reads:
         return
     spans = recording.spans
-    named = recording.names.str.starts_with(READ).gather(spans["name"])
-    reads = (spans["category"] == int(Category.SYNC)) & (spans["process"] == steps.process) & named
-    found = spans.select("thread", "start_ns", "end_ns").with_row_index("row").filter(reads)
+    named = recording.names.str.starts_with(reads.SPAN).gather(spans["name"])
+    reading = (spans["category"] == int(Category.SYNC)) & (spans["process"] == steps.process) & named
+    found = spans.select("thread", "start_ns", "end_ns").with_row_index("row").filter(reading)
     if found.is_empty() or calls.is_empty():
         return
     times = calls["start_ns"].sort()

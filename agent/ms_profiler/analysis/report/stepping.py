@@ -2,6 +2,7 @@
 
 from typing import Any, Final
 
+from ms_profiler.analysis.driver import liveness
 from ms_profiler.analysis.report import remarks
 from ms_profiler.analysis.report.durations import milliseconds
 
@@ -9,8 +10,6 @@ from ms_profiler.analysis.report.durations import milliseconds
 _NAMED: Final = 3
 #: usual ways in which a process ends, which the screen does not mention
 _ENDED: Final = ("exit", "unknown")
-#: how a worker ends that its parent, for example a DataLoader, no longer needs; see `driver.liveness.BY_PARENT`
-_BY_PARENT: Final = "ended by its parent"
 
 
 def whose(summary: dict[str, Any]) -> str:
@@ -55,7 +54,7 @@ def endings(summary: dict[str, Any]) -> list[str]:
     others: list[dict[str, Any]] = []
     for process in summary["run"]["processes"]:
         steps = process["role"] in ("", "main") or process["pid"] in training
-        if process["state"] not in (_ENDED if steps else (*_ENDED, _BY_PARENT)):
+        if process["state"] not in (_ENDED if steps else (*_ENDED, liveness.BY_PARENT)):
             (own if steps else others).append(process)
     states = list(dict.fromkeys(process["state"] for process in own))
     for state in dict.fromkeys(process["state"] for process in others if process["state"] not in states):

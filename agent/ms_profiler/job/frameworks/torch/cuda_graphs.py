@@ -60,8 +60,9 @@ class Graphs:
 
     def _finish(self, call: tuple[int, int], result: Any, reason: BaseException | None) -> None:
         self._recorder.end(call[1], RAISED if reason is not None else 0)
-        captured = self._steps.get(call[0]) if reason is None else None
-        for which, held in (captured or {}).items():
+        if reason is not None:
+            return
+        for which, held in self._steps.get(call[0], {}).items():
             self._host.steps.turn_ended(StepSource.OPTIMIZER_CYCLE, which, self._recorder.now(), held())
 
 
