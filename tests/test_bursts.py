@@ -6,7 +6,7 @@ from functools import partial
 from itertools import groupby
 
 import pytest
-from ms_profiler.job.bursts import BLOCKS, LEAST, LENT, LONG, SHORT, Bursts
+from ms_profiler.job.bursts import BLOCKS, LEAST, LENT, LONG, SHORT, SPENT, Bursts
 
 STEP = 1_000_000
 
@@ -85,7 +85,7 @@ def test_a_stretch_has_one_burst_anywhere_in_it():
         bursts = [(kind, len(list(rows))) for kind, rows in groupby(kinds)]
         assert sum(kind for kind, _ in bursts) <= 1
         if any(kinds) and len(kinds) > 2 * LEAST:
-            assert kinds.count(True) >= LEAST
+            assert kinds.count(True) >= SPENT
             places.append(kinds.index(True) / (len(kinds) - kinds.count(True)))
     assert len(places) > 50
     assert abs(sum(places) / len(places) - 0.5) < 5 / math.sqrt(12 * len(places)), "of a uniform distribution"
@@ -117,6 +117,16 @@ def test_a_change_is_sampled_soon_and_in_a_stretch_of_its_own_although_the_loan_
     sampled = [stretch for stretch, kind in seen[15_000:last] if kind]
     assert len(sampled) >= LEAST
     assert sampled[-1] not in {stretch for stretch, _ in seen[:15_000]}
+
+
+@pytest.mark.parametrize("seed", range(12))
+@pytest.mark.parametrize("share", [0.002, 0.0006])
+def test_the_last_quarter_is_sampled_several_times_although_first_steps_spent_the_budget(seed, share):
+    seen, paid = run(share, 900_000, debt=32 * 900_000, seed=seed)
+    sampled = [stretch for stretch, kind in seen[15_000:] if kind]
+    assert len(sampled) >= 8
+    assert len(set(sampled)) >= 2
+    assert paid < 0.004
 
 
 @pytest.mark.parametrize("seed", range(6))

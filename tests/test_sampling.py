@@ -131,6 +131,13 @@ def test_the_cost_is_measured_by_pairs(run):
     )
 
 
+def test_with_a_tiny_budget_only_the_first_16_steps_are_all_recorded(launch):
+    run = launch(LOOP, "120", options={"overhead_budget": 0.0005})
+    recorded = engine.measured(str(run.result)).steps.table["recorded"]
+    assert recorded.head(15).all()
+    assert recorded[15:40].sum() < 15, "not before a burst, which has four or eight steps"
+
+
 @pytest.mark.slow
 def test_disk_space_is_a_budget_too(launch):
     """The records of all steps would stay within the budget of time, but exceed the disk space."""

@@ -19,8 +19,12 @@ from ms_profiler.store.names import OWN_WORK, OWN_WORK_LEAST
 if TYPE_CHECKING:
     from ms_profiler.job.host import Host
 
-#: Number of steps between the first two checks of the cost of recording.
+#: Number of steps before the first check of the cost of recording, and between the first check and the second one.
 INTERVAL = 16
+#: The first steps of a job are longer than the others. So the first check only ends the recording of all steps if it
+#: takes more than this multiple of its share of the time. With a budget of 0.2 %, the next 16 steps would take half of
+#: what 20,000 steps may take.
+EXCESS: Final = 16
 #: Shortest time between later checks of the cost of recording, ns. One check takes 50 us with cold caches.
 PAUSE = 500_000_000
 #: Recording is not reduced until this part of the disk space for fine-grained records is full.
@@ -217,9 +221,10 @@ class Budget:
         before, self._records, self._count, self._spent = self._count, records, count, 0
         self._pace.looked(now)
         self.next_look = count + self._pace.steps
-        passed, steps = now - then, count - before
+        steps, lengths = count - before, host.steps.lengths(count - before)
+        passed = now - then if then else _middle(lengths or [0]) * steps
         taken, share = computed * HOOK + sum(self.expected.values()) * steps + spent, self._affordable(passed / steps)
-        if not then or taken <= share * passed:
+        if taken <= share * passed * (1 if then else EXCESS) or not passed:
             return
         debt, each = taken - share * passed, taken / steps / HOOK
         usual = max((passed - taken) / steps, passed / steps / 4)

@@ -29,14 +29,17 @@ from ms_profiler.job.sources import NEVER
 #: limits, the number is 4 * (cost of beginning and ending a burst) / (cost of recording a step). For PyTorch's
 #: operators, the begin takes 0.5 us, the end 0.7 us, and the next operator of each thread 1 us more.
 LEAST, MOST = 8, 64
+#: Number of steps of a burst while recording has spent its share of the time and its loan. Two bursts of four steps at
+#: two places say more about the run than one burst of eight, and take the same time.
+SPENT = 4
 #: LONGEST: largest number of steps of a stretch, in which one burst is sampled. PROBE and PROBE_MOST: smallest and
 #: largest number of steps of a stretch with an inverted burst, that is, of which all steps but the burst are sampled.
 LONGEST, PROBE, PROBE_MOST = 1 << 16, 128, 1 << 13
-#: A stretch, in which one burst is sampled, has at most (steps so far) / PART steps. If recording has spent its share
-#: of the time and its loan, and if a burst takes more than the part CHEAP of the time so far, the limit is (steps so
-#: far): in longer stretches, fewer of the steps are sampled. All bursts at the first limit take at most 3 * CHEAP of
-#: the run, because each stretch begins at 1.5 times the steps of the one before.
-PART, CHEAP = 2, 0.0012
+#: A stretch, in which one burst is sampled, has at most (steps so far) / SPREAD steps, if a burst takes less than the
+#: part CHEAP of the time so far. So the last quarter of a long run has several bursts, even if hooks alone take the
+#: whole budget. Otherwise the limit is (steps so far) / PART, or (steps so far) if recording has spent its share of the
+#: time and its loan.
+PART, SPREAD, CHEAP = 2, 8, 0.0006
 #: While hooks are taken away between bursts, and may be put back a limited number of times only (`job/rest.py`), a
 #: stretch has at least (steps so far) / RARE steps.
 RARE = 12
@@ -181,7 +184,8 @@ class Bursts:
         """
         if self.sampled:
             self._computed = computed_ns
-        if count < self._marks[self._place] and self._levels.changed(self._lengths(count - self._at)):
+        usual = not self.sampled and self._place != 2
+        if usual and self._levels.changed(self._lengths(count - self._at)):
             self._restart(count, now)
         elif count < self._marks[-1]:
             self._reach(count, now)
@@ -230,7 +234,9 @@ class Bursts:
         """
         credit = self._credit(LOAN, now)
         lent, self._lent = self._lent > 0 and self._credit(DEBT, now), max(self._lent - 1, 0)
-        burst = LEAST if lent and not credit else power(max(LEAST, min(MOST, int(4 * self._fixed / self.cost))))
+        burst = power(max(LEAST, min(MOST, int(4 * self._fixed / self.cost))))
+        if not credit:
+            burst = LEAST if lent else SPENT
         rate = CALM if self._balance >= 0 else REPAYING
         if self._alert and (self._balance > 0 or lent):
             rate, self._alert = ALERT, self._alert - 1
@@ -240,8 +246,8 @@ class Bursts:
         if self.inverse:
             burst, length = LEAST, self._probe
         # Limit the length: after one noisy measurement, a stretch could last until the end of the run.
-        cheap = price <= CHEAP * (now - self._began)
-        most = max(PROBE, count // PART if credit or cheap else count)
+        cheap = not self.inverse and price <= CHEAP * (now - self._began)
+        most = max(PROBE, count // SPREAD if cheap else count // PART if credit else count)
         if lent:
             most = min(most, max(PROBE, count // SHORT))
         elif self.rare and LIMITED and count // RARE > length:
