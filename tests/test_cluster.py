@@ -216,13 +216,14 @@ def test_jobs_in_one_directory_are_told_apart(tmp_path, capsys):
     assert "3 ranks, 48 exchanges, 16 of them joined by flows" in capsys.readouterr().out
 
 
-def with_gaps(parent, exchanging=1, between=None):
+def with_gaps(parent, exchanging=1, between=None, waits=0):
     """Write three ranks that exchange data in some steps; rank 2 is late.
 
     Without `between`, rank 2 computes for 6 ms longer in each step.
 
     Args:
         parent: the folder of the results.
+        waits: how long rank 2 waits for data before it computes, ms.
         exchanging: the number of steps from one exchange to the next.
         between: the number of steps after which rank 2 evaluates for 400 ms instead; None for never.
     """
@@ -230,8 +231,9 @@ def with_gaps(parent, exchanging=1, between=None):
         store, process, thread = empty(parent, rank)
         met = start = 50 * MS
         for number in range(24):
-            length = (10 if rank == 2 and not between else 4) * MS
-            thread.span("forward", Category.FORWARD, start, start + length)
+            length, waited = (10 if rank == 2 and not between else 4) * MS, waits * MS * (rank == 2)
+            thread.span("next", Category.DATA, start, start + waited)
+            thread.span("forward", Category.FORWARD, start + waited, start + length)
             end = start + length
             if number % exchanging == 0:
                 evaluated = 400 * MS if between and (number - 1) % between == 0 and number > 1 else 0
@@ -256,6 +258,13 @@ def test_excess_is_told_for_steps_and_for_steps_with_an_exchange(tmp_path, capsy
     assert late["excess_per_step_ms"] == pytest.approx(6)
     assert late["excess_per_exchanging_step_ms"] == pytest.approx(24)
     words = "6.0 ms a step more than the others, or 24.0 ms for each of the 5 steps with an exchange."
+    assert words in found["verdict"]
+
+
+def test_the_time_of_the_cause_is_told_where_it_is_a_part_of_the_lateness(tmp_path, capsys):
+    with_gaps(tmp_path / "data", waits=4)
+    found = report(capsys, tmp_path / "data", "--no-files")
+    words = "Rank 2 is late by 6.0 ms a step: it waits for its input, 4.0 ms a step more than the others."
     assert words in found["verdict"]
 
 

@@ -135,7 +135,31 @@ def test_rank_that_is_late_without_waits_for_a_processor_has_another_cause():
     late = lateness.Late(1, 240 * MS, 0.6, 20, 3, 12 * MS, 2)
     table = parts([usual, mine, usual], 20)
     assert late_causes.causes(table, [late])[1].kind == bounds.HOST
-    assert late_causes.causes(table, [late], {1})[1].kind == bounds.RUNNABLE
+    found = late_causes.causes(table, [late], {1})[1]
+    assert (found.kind, found.excess_ns) == (bounds.RUNNABLE, 240 * MS)
+
+
+@pytest.mark.parametrize(
+    ("worked_ms", "cause", "excess_ms"),
+    [(None, bounds.HOST, 60), (0, bounds.RUNNABLE, 180), (70, bounds.HOST, 60)],
+)
+def test_code_that_only_seems_to_run_longer_because_it_waits_for_a_processor_is_no_cause(worked_ms, cause, excess_ms):
+    usual = {bounds.COMPUTING: 8}
+    late = lateness.Late(1, 240 * MS, 0.6, 20, 3, 12 * MS, 2)
+    table = parts([usual, {bounds.COMPUTING: 8, bounds.RUNNABLE: 9, bounds.HOST: 3}, usual], 20)
+    worked = {} if worked_ms is None else {1: worked_ms * MS}
+    found = late_causes.causes(table, [late], frozenset(), worked)[1]
+    assert (found.kind, found.excess_ns) == (cause, excess_ms * MS)
+
+
+def test_more_work_on_the_processor_is_the_cause_where_no_part_explains_it():
+    usual = {bounds.COMPUTING: 8}
+    mine = {bounds.COMPUTING: 10, bounds.LAUNCH: 2, bounds.HOST: 2, bounds.RUNNABLE: 3}
+    late = lateness.Late(1, 240 * MS, 0.6, 20, 3, 12 * MS, 2)
+    table = parts([usual, mine, usual], 20)
+    assert late_causes.causes(table, [late])[1].kind == late_causes.UNKNOWN
+    found = late_causes.causes(table, [late], frozenset(), {1: 150 * MS})[1]
+    assert (found.kind, found.excess_ns) == (late_causes.WORK, 150 * MS)
 
 
 def test_a_standstill_in_one_step_is_a_stop():
@@ -149,7 +173,9 @@ def test_a_standstill_in_one_step_is_a_stop():
     assert late_causes.causes(pl.concat([still, taken]), [late]) == {}
 
 
-@pytest.mark.parametrize(("took", "cause"), [(90, bounds.COMPUTING), (25, bounds.RUNNABLE), (None, bounds.RUNNABLE)])
+@pytest.mark.parametrize(
+    ("took", "cause"), [(90, bounds.COMPUTING), (48, bounds.COMPUTING), (25, bounds.RUNNABLE), (None, bounds.RUNNABLE)]
+)
 def test_rank_that_waits_for_processors_is_late_by_itself_if_it_takes_far_more_of_their_time(took, cause):
     accounts = {}
     for rank, own in enumerate((8, 80, 8, 8)):

@@ -16,6 +16,10 @@ FOUND = {
     "each seventh step but the first one": (lambda number: 2 if number and number % 7 == 0 else 1, (7, 1, 7)),
     "each seventh step, a little": (lambda number: 1.4 if number % 7 == 3 else 1, (7, 1, 3)),
     "each fiftieth step": (lambda number: 20 if number % 50 == 49 else 1, (50, 1, 49)),
+    "each fiftieth step, and each 25th a little": (
+        lambda number: 60 if number % 50 == 25 else 2.5 if number % 50 == 0 else 1,
+        (50, 1, 25),
+    ),
     "each thousandth step": (lambda number: 400 if number % 1_000 == 10 else 1, (1_000, 1, 10)),
     "three of four steps": (lambda number: 2 if number % 4 else 1, (4, 3, 1)),
     "every other epoch": (lambda number: 2 if number // 250 % 2 else 1, (500, 250, 250)),

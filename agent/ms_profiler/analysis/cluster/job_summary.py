@@ -16,6 +16,8 @@ LATE, WAITS, EVEN, ALONE = "late", "waits", "even", "alone"
 WAIT_SHARE: Final = 0.05
 #: if threads wait for a processor for at least this share of the time of the steps, the machine has too few processors
 SHORT: Final = 0.1
+#: if the cause of a rank's lateness takes a part of the lateness between these limits, the two count as equal
+WHOLE: Final = (0.8, 1.25)
 #: largest number of steps that are listed
 STEPS: Final = 1000
 
@@ -106,16 +108,23 @@ def _compared(found: Lateness) -> str:
 
 def _one(late: Late, cause: Cause, found: Lateness) -> str:
     steps, few = found.steps, found.passed > found.steps
+    partly = not WHOLE[0] <= cause.excess_ns / max(late.excess_ns, 1) <= WHOLE[1] and cause.kind != UNKNOWN
     if not late.moments:
-        more = f"{_milliseconds(late.excess_ns / max(found.passed, 1))} a step more than the others"
+        whole, more = (
+            f"{_milliseconds(excess / max(found.passed, 1))} a step" for excess in (late.excess_ns, cause.excess_ns)
+        )
         each = f", or {_milliseconds(late.excess_ns / max(steps, 1))} for each of the {steps} steps with an exchange"
-        return f"Rank {late.rank} is late: {cause.sentence}, {more}{each * few}"
+        if partly:
+            return f"Rank {late.rank} is late by {whole}{each * few}: {cause.sentence}, {more} more than the others"
+        return f"Rank {late.rank} is late: {cause.sentence}, {whole} more than the others{each * few}"
+    of_it = f", {_seconds(cause.excess_ns)} more than the others" * partly
     if len(late.moments) == 1:
         (step,) = late.moments
-        return f"Rank {late.rank} is late once, in step {step}, by {_seconds(late.excess_ns)}: {cause.sentence}"
+        return f"Rank {late.rank} is late once, in step {step}, by {_seconds(late.excess_ns)}: {cause.sentence}{of_it}"
     excess = f"by {_seconds(late.excess_ns)} in all, most in step {late.worst}"
     with_one = " with an exchange" * few + _when(late, found)
-    return f"Rank {late.rank} is late in {len(late.moments)} of {steps} steps{with_one}, {excess}: {cause.sentence}"
+    in_steps = f"in {len(late.moments)} of {steps} steps{with_one}"
+    return f"Rank {late.rank} is late {in_steps}, {excess}: {cause.sentence}{of_it}"
 
 
 def _when(late: Late, found: Lateness) -> str:

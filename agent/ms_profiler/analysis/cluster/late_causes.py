@@ -4,7 +4,7 @@ The parts of steps are those of `metrics.bounds`, such as computing or waiting f
 too (`step_gaps`).
 """
 
-from collections.abc import Set
+from collections.abc import Mapping, Set
 from dataclasses import dataclass, replace
 from typing import Final
 
@@ -16,12 +16,15 @@ from ms_profiler.analysis.metrics import bounds, stretches
 
 STOPPED: Final = "stopped"
 UNKNOWN: Final = "unknown"
+WORK: Final = "work"
 #: a cause must explain at least this share of a rank's lateness
 PART: Final = 0.3
 #: parts in which the time may appear if the process was stopped in a single step
 _STILL: Final = (STILL, bounds.BLOCKED)
 #: causes due to other programs; for these causes, a rank that is late only in some steps is not reported
 _OF_OTHERS: Final = (bounds.RUNNABLE,)
+#: causes that take processor time, if the rank has no device
+_ON_PROCESSOR: Final = (bounds.COMPUTING, bounds.LAUNCH, bounds.HOST)
 #: cause -> the clause of a sentence about the rank
 SENTENCES: Final = {
     bounds.DATA: "it waits for its input",
@@ -33,7 +36,7 @@ SENTENCES: Final = {
     bounds.GARBAGE: "Python collects garbage",
     bounds.COMPILE: "it compiles",
     bounds.CHECKPOINT: "it writes checkpoints",
-    bounds.SYNC: "it waits for its device",
+    bounds.SYNC: "it waits for results that its device or other threads still compute",
     STOPPED: "the whole process stood still: a signal stopped it, it was suspended, or it slept once",
     "free": "its device is idle for longer",
     stretches.EVALUATION: "it evaluates between steps",
@@ -41,7 +44,8 @@ SENTENCES: Final = {
     "profiling": "it profiles between steps",
     stretches.NETWORK: "it calls a network between steps",
     stretches.BETWEEN: "it does other work between steps",
-    UNKNOWN: "no recorded part explains it",
+    WORK: "its process needs more processor time",
+    UNKNOWN: "no single recorded part explains it",
 }
 _KEYS: Final = ["step", "part"]
 
@@ -52,8 +56,10 @@ class Cause:
 
     Attributes:
         rank: number of the rank.
-        kind: a part of `metrics.bounds` or of `step_gaps`, `STOPPED` or `UNKNOWN`.
-        excess_ns: the time of this part, minus the median of its times on the other ranks.
+        kind: a part of `metrics.bounds` or of `step_gaps`, `STOPPED`, `WORK` or `UNKNOWN`.
+        excess_ns: the time of this part, minus the median of its times on the other ranks. For `WORK`, it is the
+            process's processor time, minus that of other ranks. It is the whole lateness of a rank that would not be
+            late without its waits for processors.
         parts: part -> its excess in ns (computed like `excess_ns`), the largest first.
         name: the module or the operator that takes most of the part; empty if it is unknown.
     """
@@ -70,7 +76,9 @@ class Cause:
         return SENTENCES.get(self.kind, self.kind) + f" ({self.name})" * bool(self.name)
 
 
-def causes(parts: pl.DataFrame, late: list[Late], hindered: Set[int] = frozenset()) -> dict[int, Cause]:
+def causes(
+    parts: pl.DataFrame, late: list[Late], hindered: Set[int] = frozenset(), worked: Mapping[int, int] | None = None
+) -> dict[int, Cause]:
     """Return the cause of each late rank, by rank.
 
     If a rank is late only in some steps, because other programs took its processor, it is left out.
@@ -80,7 +88,10 @@ def causes(parts: pl.DataFrame, late: list[Late], hindered: Set[int] = frozenset
         late: the late ranks, as `lateness` finds them.
         hindered: the ranks that would not be late if their threads had not waited for processors. These waits are the
             cause of their lateness, no matter what `parts` says.
+        worked: rank -> by how much longer it worked on processors than other ranks, ns; 0 if hardly longer. A rank
+            whose processor time is unknown is left out.
     """
+    worked = worked or {}
     names = [found.rank for found in late]
     known = parts.filter(pl.col("part") != bounds.COMMUNICATION)
     own, others = known.filter(pl.col("rank").is_in(names)), known.filter(~pl.col("rank").is_in(names))
@@ -106,22 +117,33 @@ def causes(parts: pl.DataFrame, late: list[Late], hindered: Set[int] = frozenset
     found = {each.rank: _cause(each, table.get(each.rank, {})) for each in late}
     for each in late:
         if each.rank in hindered:
-            found[each.rank] = replace(found[each.rank], kind=bounds.RUNNABLE)
+            found[each.rank] = replace(found[each.rank], kind=bounds.RUNNABLE, excess_ns=each.excess_ns)
         elif not each.moments or each.period:
-            found[each.rank] = _by_itself(each, found[each.rank])
+            found[each.rank] = _by_itself(each, found[each.rank], worked.get(each.rank))
     dropped = {each.rank for each in late if each.moments and found[each.rank].kind in _OF_OTHERS}
     return {rank: cause for rank, cause in found.items() if rank not in dropped}
 
 
-def _by_itself(late: Late, found: Cause) -> Cause:
+def _by_itself(late: Late, found: Cause, more_ns: int | None) -> Cause:
     """Return the cause of a rank's lateness that remains without waits for a processor; `found` if none remains.
 
-    A rank with more work also waits longer for a processor. So these waits are no cause of its lateness.
+    A rank with more work also waits longer for a processor. So these waits are no cause of its lateness. But if it has
+    no more work, it only seems to compute for longer, because other programs take its processor meanwhile.
+
+    Args:
+        late: the rank.
+        found: the largest part of its lateness.
+        more_ns: by how much longer it worked on processors, ns; 0: hardly longer; None: unknown.
     """
+    if found.kind == UNKNOWN and more_ns:
+        return replace(found, kind=WORK, excess_ns=more_ns)
     if found.kind != bounds.RUNNABLE:
         return found
-    others = {part: excess for part, excess in found.parts.items() if part != bounds.RUNNABLE}
+    left_out = (bounds.RUNNABLE, *_ON_PROCESSOR) if more_ns == 0 else (bounds.RUNNABLE,)
+    others = {part: excess for part, excess in found.parts.items() if part not in left_out}
     alone = _cause(replace(late, excess_ns=late.excess_ns - found.excess_ns), others)
+    if alone.kind == UNKNOWN and more_ns:
+        return replace(alone, kind=WORK, excess_ns=more_ns, parts=found.parts)
     return found if alone.excess_ns <= 0 or alone.kind == UNKNOWN else replace(alone, parts=found.parts)
 
 

@@ -26,8 +26,12 @@ from ms_profiler.analysis.cluster.lateness import Late, Lateness
 from ms_profiler.analysis.cluster.rank_account import RankAccount
 from ms_profiler.analysis.cluster.stage_bubbles import Pipeline
 
-#: a rank does more work than others if its processor time is at least this many times the median of the other ranks
-TWICE: Final = 2.0
+#: A rank does more work than others if its processor time is at least `MORE` times the median of the other ranks, and
+#: if the difference is at least the part `EXPLAINS` of its lateness. On a machine with too few processors, ranks with
+#: more work had 1.5 to 3.0 times the processor time, and 0.47 to 1.1 of the lateness. Ranks with the same work that
+#: were late by chance had 0.95 to 1.2 times, and up to 0.29.
+MORE: Final = 1.35
+EXPLAINS: Final = 0.4
 #: largest number of ranks that a remark lists
 _LISTED: Final = 8
 
@@ -135,20 +139,24 @@ class WholeJob:
             return {}
         # to see the effect of waits for a processor, find the ranks that would be late without these waits
         alone = self._lateness("alone_ns")
-        hindered = {each.rank for each in found} - {each.rank for each in alone.late} - self._busier(found)
+        worked = self._worked(found)
+        hindered = {each.rank for each in found} - {each.rank for each in alone.late}
+        hindered -= {rank for rank, more in worked.items() if more}
         tables = [_gathered(known).with_columns(rank=pl.lit(known.rank, pl.Int64)) for known in self.accounts.values()]
-        causes = late_causes.causes(pl.concat(tables), found, hindered)
+        causes = late_causes.causes(pl.concat(tables), found, hindered, worked)
         return {
             rank: replace(cause, name=self.accounts[rank].between.get(cause.kind, "")) for rank, cause in causes.items()
         }
 
-    def _busier(self, late: list[Late]) -> set[int]:
-        """Return the late ranks whose processes took far more processor time than the processes of other ranks.
+    def _worked(self, late: list[Late]) -> dict[int, int]:
+        """Return by how much longer late ranks worked on processors than other ranks, in ns; 0 if hardly longer.
 
-        These ranks do more work. A shared processor also takes longer for the same work, but hardly twice as long.
+        These are the processor times of the processes. A shared processor also takes longer for the same work, but not
+        `MORE` times as long as for other ranks. Ranks that are late in single steps are left out, and so are ranks
+        whose processor time is unknown.
         """
         taken = {rank: known.steps.drop_nulls("own_ns") for rank, known in self.accounts.items()}
-        found = set()
+        found = {}
         for each in late:
             if each.moments and each.period is None:
                 continue
@@ -158,9 +166,9 @@ class WholeJob:
             others = [mean for rank, mean in means.items() if rank != each.rank]
             if each.rank in means and others:
                 usual = statistics.median(others)
-                more = (means[each.rank] - usual) * len(ran[each.rank])
-                if means[each.rank] >= TWICE * usual and more >= late_causes.PART * each.excess_ns:
-                    found.add(each.rank)
+                more = int((means[each.rank] - usual) * len(ran[each.rank]))
+                far = means[each.rank] >= MORE * usual and more >= EXPLAINS * each.excess_ns
+                found[each.rank] = more if far else 0
         return found
 
     @cached_property

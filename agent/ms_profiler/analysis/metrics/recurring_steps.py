@@ -109,5 +109,8 @@ def _interval(lengths: pl.Series, long: pl.Series) -> tuple[int, int, int, pl.Se
     inside = table["place"].is_in(sorted(kept))
     # the first interval may have no longer step: for example, no checkpoint precedes step 0
     limit = math.sqrt(math.prod(statistics.median(lengths.filter(side).to_list()) for side in (inside, ~inside)))
+    alike = (lengths.filter(inside) >= limit).to_list()
+    if sum(alike) < OFTEN * len(alike):
+        return None  # some are far longer than others: their median would be the length of no step
     first = starts[0] if lengths[starts[0]] >= limit else starts[0] + every
     return every, len(kept), first, inside
