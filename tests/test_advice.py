@@ -5,7 +5,7 @@ from inspect import signature
 
 import polars as pl
 import pytest
-from ms_profiler.analysis.metrics import batch_makers
+from ms_profiler.analysis.metrics import batch_makers, overheads
 from ms_profiler.analysis.metrics.advice import Facts, ranked, work
 from ms_profiler.analysis.metrics.bounds import PARTS
 from ms_profiler.analysis.metrics.diagnosis import Diagnosis, Launched
@@ -315,6 +315,19 @@ def test_small_packets_are_part_of_communication():
     ]
     waiting = advice_on(parts=parts(communication=0.5), packets=SMALL, late=Late(0.9, 20, 30 * MS, 4096))
     assert [item.cause for item in waiting] == ["late-rank"]
+
+
+def test_barriers_are_named_where_they_take_longer_than_the_exchanges():
+    calls = {"step": [0, 1], "bytes": [4096, 4096], "start_ns": [0, 50 * MS], "end_ns": [20 * MS, 70 * MS]}
+    spans = {"name": [0, 1, 0], "start_ns": [20 * MS, 0, 70 * MS], "end_ns": [50 * MS, 20 * MS, 100 * MS]}
+    names = pl.Series(["Barrier@0", "AllReduce@0"])
+    late = overheads.late(pl.DataFrame(calls), [0, 1], pl.DataFrame(spans), names)
+    assert (late.barriers, late.barriers_ns) == (2, 60 * MS)
+    (item,) = advice_on(parts=parts(communication=0.5), late=late)
+    words = "each of the 2 barriers takes 30.0 ms on average, and an exchange of 4.0 KiB takes 20.0 ms on average"
+    assert f"steps; {words}, mostly waiting" in item.evidence
+    (item,) = advice_on(parts=parts(communication=0.5), late=replace(late, barriers_ns=10 * MS))
+    assert "barrier" not in item.evidence
 
 
 @pytest.mark.parametrize(("part", "causes"), [("checkpoint", ["uneven-steps"]), ("computing", [])])

@@ -224,7 +224,7 @@ def diagnose(
             during,
         ),
         casts=None if inner is None else overheads.casts(own, recording.names, during),
-        late=overheads.late(calls, rows)
+        late=overheads.late(calls, rows, own_spans, recording.names)
         or overheads.late_beside(*communication.replicated(recording, steps, rows), len(rows)),
         seen=ran is not None,
         accelerator=ran is None and recording.info.framework.get("device", "").upper() not in ("", "CPU"),

@@ -22,6 +22,8 @@ BETWEEN: Final = 10
 #: needs for its bytes, the rest of the time counts as waiting for other ranks
 LATENCY: Final = 1_000_000
 BYTES_A_SECOND: Final = 100e6
+#: begin of the name of a barrier's span, `Barrier@GROUP`
+BARRIER: Final = "Barrier@"
 
 
 @dataclass(frozen=True)
@@ -71,12 +73,16 @@ class Late:
         count: the number of exchanges.
         mean_ns: the mean duration of an exchange.
         bytes: the mean number of bytes of an exchange.
+        barriers: the number of barriers, which exchange no data.
+        barriers_ns: the time of all barriers together.
     """
 
     share: float
     count: int
     mean_ns: int
     bytes: int
+    barriers: int = 0
+    barriers_ns: int = 0
 
 
 def casts(ran: pl.DataFrame, names: pl.Series, during: pl.DataFrame) -> Casts | None:
@@ -221,12 +227,14 @@ def delayed(looks: pl.DataFrame, steps: Steps, moments: pl.DataFrame, crowd: sch
     return Delayed(found, lost)
 
 
-def late(calls: pl.DataFrame, rows: list[int]) -> Late | None:
+def late(calls: pl.DataFrame, rows: list[int], spans: pl.DataFrame, names: pl.Series) -> Late | None:
     """Return how long exchanges wait for other ranks; None if there are no exchanges with known bytes.
 
     Args:
         calls: the exchanges with other ranks, from `communication.calls`.
         rows: the examined steps, as rows of the table of steps.
+        spans: the spans of the stepping thread in these steps.
+        names: the texts to which the column `name` of the spans refers by row.
     """
     known = communication.timed(calls.filter(pl.col("step").is_in(rows)))
     if known.is_empty():
@@ -234,7 +242,10 @@ def late(calls: pl.DataFrame, rows: list[int]) -> Late | None:
     took = int(known["duration_ns"].sum())
     needed = known["bytes"] / BYTES_A_SECOND * 1e9 + LATENCY
     beyond = float((known["duration_ns"] - needed).clip(lower_bound=0).sum())
-    return Late(beyond / max(took, 1), known.height, took // known.height, int(known["bytes"].sum()) // known.height)
+    share, mean_ns, size = beyond / max(took, 1), took // known.height, int(known["bytes"].sum()) // known.height
+    barriers = spans.filter(names.str.starts_with(BARRIER).gather(spans["name"]))
+    barriers_ns = int((barriers["end_ns"] - barriers["start_ns"]).sum())
+    return Late(share, known.height, mean_ns, size, barriers.height, barriers_ns)
 
 
 def late_beside(exchanges: pl.DataFrame, size: int, steps: int) -> Late | None:

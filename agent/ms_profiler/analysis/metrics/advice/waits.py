@@ -55,10 +55,13 @@ def waits(found: Diagnosis, facts: Facts) -> Iterator[Advice]:
     late = found.late
     if late is not None and late.share >= LATE:
         cause = "late-rank"
+        exchanges = f"an exchange of {size(late.bytes)} takes {length(late.mean_ns)} on average"
+        if late.barriers_ns > late.count * late.mean_ns:
+            one = f"each of the {late.barriers} barriers takes" if late.barriers > 1 else "a barrier takes"
+            exchanges = f"{one} {length(late.barriers_ns // late.barriers)} on average, and {exchanges}"
         evidence = (
             f"late rank: communication that does not overlap with computing takes {percent(share)} of the steady "
-            f"steps; an exchange of {size(late.bytes)} takes {length(late.mean_ns)} on average, mostly waiting for "
-            "the last rank"
+            f"steps; {exchanges}, mostly waiting for the last rank"
         )
         action = (
             "Compare the ranks: the rank that waits least is the late one. Find out why it takes longer than the "
