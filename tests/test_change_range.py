@@ -107,7 +107,7 @@ def test_lengths_that_a_module_does_not_explain_do_not_tell_the_place_of_its_cha
     steps = lengths([chance.gauss(0, 0.01) for _ in range(COUNT)])
     module = {"module": "Net", "before_ms": 0.1, "after_ms": 0.2}
     shift = {"step": 650, "earliest": 648, "latest": 652, "before_ms": 1.0, "after_ms": 1.0 + steps_ms}
-    work = {"after_step": 499, "step": 800, "earliest": 500, "latest": 800, "counted": "operators"}
+    work = {"after_step": 499, "step": 800, "earliest": 500, "latest": 800, "counted": "operators", "before_ms": None}
     work["modules"] = [module | {"count_before": 3, "count_after": 6}]
     monkeypatch.setattr(lasting.shifts, "shift", lambda *_: shift | {"modules": [module]})
     monkeypatch.setattr(lasting.work_changes, "shift", lambda *_: work)

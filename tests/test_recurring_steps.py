@@ -1,11 +1,13 @@
 """Steps that are longer at regular intervals are stated with their interval; other changes of the step time are not."""
 
+import importlib.util
 import random
 
 import polars as pl
 import pytest
-from ms_profiler.analysis.metrics import recurring_steps
+from ms_profiler.analysis.metrics import lasting, recurring_steps
 from ms_profiler.analysis.metrics.ownership import Ownership
+from ms_profiler.analysis.model import tables
 from ms_profiler.analysis.report import changes
 from test_shifts import MS, NO_SPANS, made
 from test_slow_period import COUNT, lengths, waiting
@@ -98,3 +100,66 @@ def test_the_line_names_the_module_that_takes_longer():
     (module,) = found["modules"]
     assert module["module"] == "net.3"
     assert module["after_ms"] - module["before_ms"] == pytest.approx(1, abs=0.15)
+
+
+def looked(steps, more):
+    """Return samples of the stepping thread: what it does in a step beyond 1 ms.
+
+    Args:
+        steps: the steps.
+        more: "run", "sleep", "wait" for a processor, or "unknown": it is off its processor, and its waits are unknown.
+    """
+    rows, ran = [], 0
+    for start, end in steps.table.select("start_ns", "end_ns").iter_rows():
+        ran += end - start if more == "run" else min(end - start, MS)
+        waited = {"wait": max(end - start - MS, 0), "unknown": None}.get(more, 0)
+        rows.append((1, 1, end, end, ran, waited))
+    return pl.DataFrame(rows, schema=tables.LOOKS, orient="row")
+
+
+@pytest.mark.parametrize(
+    ("more", "outside"), [("run", "host"), ("sleep", "blocked"), ("wait", None), ("unknown", None), (None, None)]
+)
+def test_the_line_says_what_the_stepping_thread_does_outside_of_all_phases(more, outside):
+    steps = made(lengths(lambda number: 5 if number % 4 == 0 else 1))
+    looks = None if more is None else looked(steps, more)
+    found = recurring_steps.summary(steps, None, NO_SPANS, looks)
+    assert (found["phase"], found["outside"]) == (None, outside)
+    (line,) = changes.lines({"recurring_steps": found})
+    words = {"host": "runs code", "blocked": "is asleep or blocked"}
+    end = f"; most of the difference is outside of all phases: the stepping thread {words[outside]}" if outside else ""
+    assert line.endswith(f" of the time of all steps{end}")
+    within = recurring_steps.summary(steps, None, waiting(steps), looks)
+    assert (within["phase"], within["outside"]) == ("data", None)
+
+
+@pytest.mark.parametrize("factor", [6, 1 / 6])
+def test_the_line_about_a_lasting_change_says_where_it_lies(factor):
+    """The first step takes far longer than all others, because it compiles."""
+    long = lengths(lambda number: 1000 if not number else (max(factor, 1), max(1 / factor, 1))[number < 2_500])
+    steps = made(long)
+    found = lasting.summary(steps, None, waiting(steps))
+    assert (found["shift"]["phase"], found["shift"]["outside"]) == ("data", None)
+    (line,) = changes.lines(found)
+    assert line.endswith("steps before and after); most of the difference is in waiting for data")
+
+
+JOB = """
+import sys, time
+import torch
+model = torch.nn.Linear(8, 8)
+optimizer = torch.optim.SGD(model.parameters(), lr=0.01)
+for step in range(160):
+    if step >= 80:
+        time.sleep(0.03)
+    model(torch.ones(2, 8)).sum().backward()
+    optimizer.step()
+    optimizer.zero_grad()
+"""
+
+
+@pytest.mark.skipif(importlib.util.find_spec("torch") is None, reason="needs PyTorch")
+def test_a_job_that_sleeps_from_one_step_on_is_told_so(job):
+    shift = job(JOB, options={"overhead_budget": 0}, env={"MS_PROFILER_RAISE": "1"}).summary["shift"]
+    assert shift["earliest"] <= 80 <= shift["latest"] and shift["modules"] == []
+    assert (shift["phase"], shift["outside"]) == (None, "blocked")

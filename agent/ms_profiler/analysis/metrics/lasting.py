@@ -4,9 +4,10 @@ from typing import Any, Final
 
 import polars as pl
 
-from ms_profiler.analysis.metrics import change_range, shifts, slowing, work_changes
+from ms_profiler.analysis.metrics import change_range, extra_phase, machine_changes, shifts, slowing, work_changes
 from ms_profiler.analysis.metrics.ownership import Ownership
 from ms_profiler.analysis.metrics.steps import Steps
+from ms_profiler.analysis.model import tables
 
 #: Both kinds of changes are one change if they name the same module and are at most this part of the steps apart. On a
 #: disturbed machine, the lengths of steps do not tell the place of a small change exactly.
@@ -22,6 +23,7 @@ def summary(
     spans: pl.DataFrame,
     on_host: Ownership | None = None,
     tasks: pl.DataFrame | None = None,
+    recording: tables.Recording | None = None,
 ) -> dict[str, dict[str, Any] | None]:
     """Return the lasting changes of a run as the summary has them.
 
@@ -32,11 +34,50 @@ def summary(
         on_host: the owners of the stepping thread's time, if launching bounds the steps and `found` has the times of
             kernels. The kernels of a module may then take little of a step, and launching them may take much of it.
         tasks: the number of a device's tasks in each step, `step` and `count`; None if unknown.
+        recording: the run; None if nothing is known of the machine.
 
     Returns:
         `shift`, `work_change` and `slowing`, each None if nothing changed. If the lengths of steps show no sudden
         change, `shift` is the change of the modules' work. `work_change` is None if `shift` states the same change.
+        If the lengths show a change, `shift` also has `machine` (`machine_changes.told`), and if no module explains
+        it, where most of it lies (`extra_phase.where`).
     """
+    changes = _changes(steps, found, spans, on_host, tasks)
+    shift, gradual = changes["shift"], changes["slowing"]
+    if shift is not None and shift["before_ms"] is not None:
+        changes["shift"] = _placed(shift, steps, found, spans, recording)
+    if gradual is not None and recording is not None:
+        changes["slowing"] = machine_changes.told(gradual, slowing.sides(steps), True, recording, steps, found)
+    return changes
+
+
+def _placed(
+    shift: dict[str, Any],
+    steps: Steps,
+    found: Ownership | None,
+    spans: pl.DataFrame,
+    recording: tables.Recording | None,
+) -> dict[str, Any]:
+    """Return a change of the steps' length with the changes of the machine, and where most of the difference lies."""
+    starts = steps.table.filter(pl.col("number").is_in([shift["earliest"], shift["latest"]]))["start_ns"]
+    later = shifts.around(steps, (starts[0], starts[-1]))
+    longer = shift["after_ms"] > shift["before_ms"]
+    if recording is not None:
+        shift = machine_changes.told(shift, later, longer, recording, steps, found)
+    if shift["modules"] or shift.get("machine") or not later.any():
+        return shift
+    looks = None if recording is None else recording.looks
+    return shift | extra_phase.where(steps, later if longer else ~later, spans, looks)
+
+
+def _changes(
+    steps: Steps,
+    found: Ownership | None,
+    spans: pl.DataFrame,
+    on_host: Ownership | None,
+    tasks: pl.DataFrame | None,
+) -> dict[str, dict[str, Any] | None]:
+    """Return the lasting changes as `summary` does, before the records of the machine are examined."""
     shift = shifts.shift(steps, found, spans)
     gradual = slowing.slowing(steps, found) if shift is None else None
     work = work_changes.shift(shifts.alike(steps), steps, found, spans, tasks)

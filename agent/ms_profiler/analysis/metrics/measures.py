@@ -202,7 +202,7 @@ class Measures:
         if self.recording.foreign:
             steps = replace(steps, table=steps.table.clear())
         on_host = self.on_host if self.diagnosis.launching else None
-        return lasting.summary(steps, self.ownership, self.spans, on_host, self.stream.counts)
+        return lasting.summary(steps, self.ownership, self.spans, on_host, self.stream.counts, self.recording)
 
     @cached_property
     def advice(self) -> list[Advice]:
@@ -263,12 +263,12 @@ class Measures:
     @cached_property
     def verdict(self) -> str:
         """Return the biggest finding, with the heaviest module if the finding is about the model."""
-        kind, found = self.finding.kind, self.ownership
+        kind, found, crowd = self.finding.kind, self.ownership, (self.diagnosis.crowd, self.recording.device)
         heaviest = self.launching if verdict.idles(kind) else ""
         if found is not None and not verdict.idles(kind):
             own = (found, self.spans, self.recording.names, self.steps, self.stream)
-            least = verdict.least_of_module(kind, found.basis == "host")
-            heaviest = ownership_of.heaviest(*own, least, verdict.optimizes(kind))
+            limits = verdict.least_of_module(kind, found.basis == "host"), verdict.optimizes(kind)
+            heaviest = verdict.unless_waiting(ownership_of.heaviest(*own, *limits), *crowd)
         return f"{self.finding.sentence.removesuffix('.')}; {heaviest}." if heaviest else self.finding.sentence
 
     @property

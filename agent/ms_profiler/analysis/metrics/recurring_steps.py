@@ -28,20 +28,22 @@ OFTEN: Final = 0.8
 RARE: Final = 0.1
 
 
-def summary(steps: Steps, found: Ownership | None, spans: pl.DataFrame) -> dict[str, Any] | None:
+def summary(
+    steps: Steps, found: Ownership | None, spans: pl.DataFrame, looks: pl.DataFrame | None = None
+) -> dict[str, Any] | None:
     """Return the steps that are longer at regular intervals, and what makes them longer; None without any.
 
     Args:
         steps: the steps in use.
         found: the owners of the time of sampled steps; None if no module is known.
         spans: table of the run's spans, with the columns of `tables.SPANS`.
+        looks: the samples of threads, with the columns of `tables.LOOKS`; None if unknown.
 
     Returns:
         `every` (the interval, in steps), `long` (how many steps of each interval are longer, one after another),
         `first` (number of the first longer step), `ms` and `others_ms` (medians of the longer steps and of the others),
-        `share` (the part that the difference of the medians takes of the time of all steps), `phase` (the phase that
-        makes up most of the difference; None if no recorded phase does), and `modules`, as in the result of
-        `shifts.shift`.
+        `share` (the part that the difference of the medians takes of the time of all steps), where most of the
+        difference lies (`extra_phase.where`), and `modules`, as in the result of `shifts.shift`.
     """
     longer = places(steps.table)
     if longer is None:
@@ -59,7 +61,7 @@ def summary(steps: Steps, found: Ownership | None, spans: pl.DataFrame) -> dict[
         "ms": milliseconds(medians[0]),
         "others_ms": milliseconds(medians[1]),
         "share": round(share, 6),
-        "phase": extra_phase.name(steps, inside, spans),
+        **extra_phase.where(steps, inside, spans, looks),
         "modules": [] if found is None else shifts.modules(steps, found, inside, (medians[1], medians[0])),
     }
 

@@ -161,7 +161,7 @@ def crowd(
     length = max(intervals.total_ns(during), 1)
     waited = ran = own = own_ran = 0.0
     for pid, number in watched(looks):
-        queued_ns, ran_ns = _inside(cells(looks, pid, number), during)
+        queued_ns, ran_ns, _ = usage(cells(looks, pid, number), during)
         waited, ran = waited + queued_ns, ran + ran_ns
         if (pid, number) == (process, thread):
             own, own_ran = queued_ns, ran_ns
@@ -181,7 +181,7 @@ def queued(known: pl.DataFrame, during: pl.DataFrame) -> float:
         known: the intervals between the samples of the thread, from `cells`.
         during: the intervals of the steps, without overlap.
     """
-    return min(_inside(known, during)[0] / max(intervals.total_ns(during), 1), 1.0)
+    return min(usage(known, during)[0] / max(intervals.total_ns(during), 1), 1.0)
 
 
 def queued_by_step(looks: pl.DataFrame, process: int, steps: pl.DataFrame) -> pl.DataFrame:
@@ -242,22 +242,30 @@ def delayed(looks: pl.DataFrame, process: int, thread: int, waiting: pl.DataFram
     for pid, number in threads:
         known = cells(looks, pid, number)
         if (pid, number) == (process, thread):
-            own = _inside(known, during)[1]
+            own = usage(known, during)[1]
         elif pid != process or not several:
             key = (pid, 0 if several else number)
-            queued[key] = min(queued.get(key, 0.0) + _inside(known, waiting)[0], length)
-            ran += _inside(known, during)[1]
+            queued[key] = min(queued.get(key, 0.0) + usage(known, waiting)[0], length)
+            ran += usage(known, during)[1]
     workers = max(len(queued), 1)
     return min(sum(queued.values()) / workers / length, own / max(ran / workers, 1.0), 1.0)
 
 
-def _inside(known: pl.DataFrame, during: pl.DataFrame) -> tuple[float, float]:
-    """Return how long a thread waited for a processor in the intervals `during`, and how long it ran, both in ns."""
+def usage(known: pl.DataFrame, during: pl.DataFrame) -> tuple[float, float, float]:
+    """Return for how long a thread waited for a processor in some intervals, ran, and was asleep or blocked, in ns.
+
+    Args:
+        known: the intervals between the samples of the thread, from `cells`.
+        during: the intervals, without overlap.
+    """
     length = pl.col("end_ns") - pl.col("start_ns")
     rows = known.with_row_index("cell", 1).with_columns(
-        queued=pl.col("queued_ns").fill_null(0) / length, ran=1 - pl.col("off_ns") / length
+        queued=pl.col("queued_ns").fill_null(0) / length,
+        ran=1 - pl.col("off_ns") / length,
+        slept=((pl.col("off_ns") - pl.col("queued_ns")) / length).fill_null(0),
     )
     line = intervals.timeline({"in": during, "cell": rows}, {"cell": "cell"}).filter(pl.col("in") > 0)
-    inside = line.join(rows.select(pl.col("cell").cast(pl.Int64), "queued", "ran"), on="cell")
-    waited, ran = inside.select(queued=(length * pl.col("queued")).sum(), ran=(length * pl.col("ran")).sum()).row(0)
-    return float(waited), float(ran)
+    uses = ("queued", "ran", "slept")
+    parts = line.join(rows.select(pl.col("cell").cast(pl.Int64), *uses), on="cell")
+    waited, ran, slept = parts.select((length * pl.col(use)).sum().alias(use) for use in uses).row(0)
+    return float(waited), float(ran), float(slept)

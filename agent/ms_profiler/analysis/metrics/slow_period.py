@@ -21,17 +21,17 @@ RARE: Final = 0.1
 AGAIN: Final = 0.25
 
 
-def summary(steps: Steps, spans: pl.DataFrame) -> dict[str, Any] | None:
+def summary(steps: Steps, spans: pl.DataFrame, looks: pl.DataFrame | None = None) -> dict[str, Any] | None:
     """Return the period in which steps took longer; None without one.
 
     Args:
         steps: the steps in use.
         spans: table of the run's spans, with the columns of `tables.SPANS`.
+        looks: the samples of threads, with the columns of `tables.LOOKS`; None if unknown.
 
     Returns:
         `first` and `last` (numbers of steps), `ms` and `others_ms` (medians of the steps in the period, and of the
-        others), `share` (of the time of all steps), and `phase` (the phase that makes up most of the difference; None
-        if no recorded phase does).
+        others), `share` (of the time of all steps), and where most of the difference lies (`extra_phase.where`).
     """
     rows = period(steps.table)
     if rows is None:
@@ -46,7 +46,7 @@ def summary(steps: Steps, spans: pl.DataFrame) -> dict[str, Any] | None:
         "ms": milliseconds(statistics.median(lengths[0])),
         "others_ms": milliseconds(statistics.median(lengths[1])),
         "share": round(sum(lengths[0]) / sum(lengths[0] + lengths[1]), 6),
-        "phase": extra_phase.name(steps, table["inside"], spans),
+        **extra_phase.where(steps, table["inside"], spans, looks),
     }
 
 

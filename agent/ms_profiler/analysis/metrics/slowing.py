@@ -4,6 +4,8 @@ import itertools
 import math
 from typing import Any, Final
 
+import polars as pl
+
 from ms_profiler.analysis.metrics import blocks, shifts
 from ms_profiler.analysis.metrics.ownership import Ownership
 from ms_profiler.analysis.metrics.steps import Steps, milliseconds
@@ -39,11 +41,19 @@ def slowing(steps: Steps, found: Ownership | None) -> dict[str, Any] | None:
     before, after = levels[0], levels[-1]
     if not before or after < FACTOR * before or _ordered(levels) < ORDERED:
         return None
-    starts = same["start_ns"]
-    third = same.height // 3
-    late = shifts.around(steps, (starts[third], starts[-third]))
-    modules = [] if found is None else shifts.modules(steps, found, late, (before, after))
+    modules = [] if found is None else shifts.modules(steps, found, sides(steps), (before, after))
     return {"from_ms": milliseconds(before), "to_ms": milliseconds(after), "modules": modules}
+
+
+def sides(steps: Steps) -> pl.Series:
+    """Return for each step whether it is in the last third of the steps; None for a step in the second third.
+
+    Args:
+        steps: the steps in use.
+    """
+    starts = shifts.alike(steps)["start_ns"]
+    third = len(starts) // 3
+    return shifts.around(steps, (starts[third], starts[-third]))
 
 
 def _ordered(values: list[int]) -> float:

@@ -74,7 +74,7 @@ class Strain:
     stalled: float
 
 
-class _Load:
+class Load:
     """The load of the host in each step of `during`.
 
     Args:
@@ -98,7 +98,7 @@ class _Load:
         # processor time of all processes of the job
         used = host_load.amounts(known, (names.USER, names.SYSTEM), during)
         self.own = sure() if used is None else used
-        busy = counted(*names.BUSY, *names.INTERRUPTS)
+        self.busy = busy = counted(*names.BUSY, *names.INTERRUPTS)
         # other ranks have separate results, so each of them is assumed to use as much processor time as this rank
         ranks = max(recording.info.world_size, 1)
         self.others = None if busy is None else (busy - self.own * ranks).clip(0)
@@ -110,7 +110,7 @@ class _Load:
         self.quota, self.period = counted(names.QUOTA), counted(names.PERIOD)
         cells = scheduling.cells(recording.looks, steps.process, steps.thread)
         self.known = bool(cells["queued_ns"].is_not_null().any())
-        self.queued = _queued(cells, during)
+        self.queued = waits(cells, during)
 
     def crowded(self, chosen: pl.Series) -> bool:
         """Return whether other processes or other virtual machines used processors in the chosen steps."""
@@ -145,14 +145,19 @@ def _sum(amount: pl.Series, chosen: pl.Series) -> float:
     return float(amount.filter(chosen).sum())
 
 
-def _queued(cells: pl.DataFrame, during: pl.DataFrame) -> pl.Series:
-    """Return the seconds for which the stepping thread waited for a processor in each interval."""
-    waits = cells.drop_nulls("queued_ns").with_columns(
+def waits(cells: pl.DataFrame, during: pl.DataFrame) -> pl.Series:
+    """Return the seconds for which a thread waited for a processor in each interval.
+
+    Args:
+        cells: the intervals between the samples of the thread, from `scheduling.cells`.
+        during: the intervals, `start_ns` and `end_ns`, without overlap, sorted by time.
+    """
+    known = cells.drop_nulls("queued_ns").with_columns(
         value=pl.col("queued_ns") / (pl.col("end_ns") - pl.col("start_ns"))
     )
-    if waits.is_empty():
+    if known.is_empty():
         return pl.zeros(during.height, pl.Float64, eager=True)
-    return host_load.integral(waits, during["end_ns"]) - host_load.integral(waits, during["start_ns"])
+    return host_load.integral(known, during["end_ns"]) - host_load.integral(known, during["start_ns"])
 
 
 def strains(recording: tables.Recording, steps: Steps, rows: list[int], others: bool) -> list[Strain]:
@@ -169,7 +174,7 @@ def strains(recording: tables.Recording, steps: Steps, rows: list[int], others: 
     times = recording.metrics.filter(pl.col("name").is_in(samples.implode()), pl.col("process") == steps.process)
     if during.is_empty() or times.height < SAMPLES:
         return []
-    load = _Load(recording, steps, during)
+    load = Load(recording, steps, during)
     every = pl.repeat(True, during.height, dtype=pl.Boolean, eager=True)
     median = float(load.length.median() or 0)  # type: ignore[arg-type]
     first, last = times.select(first=pl.col("time_ns").min(), last=pl.col("time_ns").max()).row(0)
@@ -194,7 +199,7 @@ def strains(recording: tables.Recording, steps: Steps, rows: list[int], others: 
     return list(largest.values())
 
 
-def _causes(load: _Load, chosen: pl.Series, rows: tuple[int, ...], slower: float, others: bool) -> list[Strain]:
+def _causes(load: Load, chosen: pl.Series, rows: tuple[int, ...], slower: float, others: bool) -> list[Strain]:
     """Return the causes in the chosen steps. In slow steps, a cause must explain enough of their extra time.
 
     Args:

@@ -8,6 +8,7 @@ import polars as pl
 from ms_profiler.analysis.metrics import bounds, critical_path, intervals, module_waits, wording
 from ms_profiler.analysis.metrics.kernels import shortened
 from ms_profiler.analysis.metrics.phases import COMPUTING, NAMES, OTHER
+from ms_profiler.analysis.metrics.scheduling import Crowd
 from ms_profiler.analysis.model import tables
 from ms_profiler.store.format import Category, StepSource
 from ms_profiler.store.names import CALLBACK, LEARNING_RATE
@@ -240,6 +241,23 @@ def least_of_module(kind: str, of_steps: bool) -> float:
     if optimizes(kind):
         return MODULE_SHARE if of_steps else 2.0
     return MODULE_SHARE if kind in (*COMPUTING, "computing", bounds.LAUNCH) else 2.0
+
+
+def unless_waiting(heaviest: str, crowd: Crowd, device: tables.Device | None) -> str:
+    """Return text about the heaviest module, or in its place about waits for a processor if these take longer.
+
+    The time of a kernel of a processor, or of a module on the host, contains the waits of its thread. If most of the
+    time is waits, a module may be the heaviest only because its thread often waits there.
+
+    Args:
+        heaviest: the text about the heaviest module; may be empty.
+        crowd: the waits of the job's threads.
+        device: the device that computed; None if the processor did.
+    """
+    if not heaviest or crowd.others <= WITHIN_SHARE or not (device is None or device.on_host):
+        return heaviest
+    needed = "of the time in which they needed one"
+    return f"threads of the job waited for a processor in {_percent(crowd.others)} {needed}"
 
 
 def idles(kind: str) -> bool:

@@ -10,6 +10,11 @@ from ms_profiler.store.format import Category
 DATA: Final = NAMES[Category.DATA]
 #: the sleep in long steps is told if it takes at least this part of them
 MUCH: Final = 0.1
+#: what the stepping thread does outside of all phases -> words for it
+_OUTSIDE: Final = {
+    "blocked": "the stepping thread is asleep or blocked",
+    "host": "the stepping thread runs code",
+}
 
 
 def lines(summary: dict[str, Any]) -> list[str]:
@@ -17,7 +22,7 @@ def lines(summary: dict[str, Any]) -> list[str]:
     lines = [_sudden(found) for name in ("shift", "work_change") if (found := summary.get(name))]
     if slowing := summary.get("slowing"):
         change = _change(slowing["from_ms"], slowing["to_ms"])
-        lines.append(f"Steps become longer little by little: {change}; {_whose(slowing)}")
+        lines.append(f"Steps become longer little by little: {change}; {_causes(slowing, 'meanwhile')}")
     if period := summary.get("slow_period"):
         lines.append(_period(period))
     if recurring := summary.get("recurring_steps"):
@@ -49,7 +54,7 @@ def _period(found: dict[str, Any]) -> str:
     took, others = milliseconds(found["ms"]), milliseconds(found["others_ms"])
     text = f"Steps {found['first']} to {found['last']} take {took}, the others {others} (medians): "
     text += f"{found['share'] * 100:.0f} % of the time of all steps"
-    return text + _where(found["phase"])
+    return _also(text, _where(found))
 
 
 def _recurring(found: dict[str, Any]) -> str:
@@ -62,15 +67,39 @@ def _recurring(found: dict[str, Any]) -> str:
         series = ", ".join(f"{at} to {at + long - 1}" for at in (first, first + every))
         what = f"{long} of {every} steps take longer, one after another (steps {series}, ...)"
     text = f"{what}: {took}, the others {others} (medians); the difference is {found['share'] * 100:.0f} % of the time"
-    modules = f"; {_whose(found)}" if found["modules"] else ""
-    return f"{text} of all steps{modules or _where(found['phase'])}"
+    return _also(f"{text} of all steps", _whose(found) or _where(found))
 
 
-def _where(phase: str | None) -> str:
-    """Return the end of a line about longer steps, which names the phase that makes them longer."""
-    if phase is None:
+def _also(text: str, more: str) -> str:
+    return f"{text}; {more}" if more else text
+
+
+def _where(found: dict[str, Any]) -> str:
+    """Return words about where most of the difference lies between longer steps and others; empty if unknown."""
+    if phase := found.get("phase"):
+        return f"most of the difference is in {'waiting for data' if phase == DATA else f'the phase {phase}'}"
+    outside = found.get("outside")
+    return f"most of the difference is outside of all phases: {_OUTSIDE[outside]}" if outside else ""
+
+
+def _machine(found: dict[str, Any] | None, when: str) -> str:
+    """Return words about a machine that got busier at a change; empty if it did not.
+
+    Args:
+        found: the item `machine` of a change.
+        when: words for the time after the change.
+    """
+    if not found:
         return ""
-    return f"; most of the difference is in {'waiting for data' if phase == DATA else f'the phase {phase}'}"
+    words = []
+    for name, what in (("others", "other processes used"), ("stolen", "other virtual machines took")):
+        if each := found[name]:
+            before, after = (f"{each[side]:.2f}" for side in ("before", "after"))
+            words.append(f"{what} {after} of {found['processors']} processors ({before} before)")
+    if waited := found["waited_ms"]:
+        times = f"{milliseconds(waited['after'])} of a step ({milliseconds(waited['before'])} before)"
+        words.append(f"the stepping thread waited for a processor for {times}")
+    return f"{when}, {wording.series(words)}"
 
 
 def _change(before: float, after: float) -> str:
@@ -81,9 +110,9 @@ def _sudden(found: dict[str, Any]) -> str:
     seen = f", seen in {found['together']} sampled steps in a row" if found.get("together") else ""
     begin = f"From {_since(found)} on{seen}"
     if found["before_ms"] is None:
-        return f"{begin}, a step does other work: {_whose(found)}"
+        return f"{begin}, a step does other work: {_causes(found)}"
     change = _change(found["before_ms"], found["after_ms"])
-    return f"{begin}: {change} a step ({found['statistic']}); {_whose(found)}"
+    return f"{begin}: {change} a step ({found['statistic']}); {_causes(found)}"
 
 
 def _since(change: dict[str, Any]) -> str:
@@ -97,6 +126,17 @@ def _since(change: dict[str, Any]) -> str:
     return f"about step {step} (between {earliest} and {latest})"
 
 
+def _causes(found: dict[str, Any], when: str = "from there on") -> str:
+    """Return words about what explains a change: modules, the machine, or where most of the difference lies.
+
+    Args:
+        found: the change.
+        when: words for the time after the change.
+    """
+    known = [words for words in (_whose(found), _machine(found.get("machine"), when)) if words]
+    return "; ".join(known) or _where(found) or "no single module makes up much of it"
+
+
 def _whose(found: dict[str, Any]) -> str:
     counted = found.get("counted", "")
     names = [
@@ -104,7 +144,7 @@ def _whose(found: dict[str, Any]) -> str:
         for item in found["modules"]
     ]
     more = f", and {found['more']} more" if found.get("more") else ""
-    return f"{', '.join(names)}{more}" if names else "no single module makes up much of it"
+    return f"{', '.join(names)}{more}"
 
 
 def _work(module: dict[str, Any], counted: str) -> str:

@@ -1,0 +1,159 @@
+"""On a machine that got busier, no module is blamed for longer steps unless records show that it takes longer."""
+
+import importlib.util
+import random
+from types import SimpleNamespace
+
+import polars as pl
+import pytest
+from ms_profiler.analysis.metrics import lasting
+from ms_profiler.analysis.metrics.ownership import Ownership
+from ms_profiler.analysis.model import tables
+from ms_profiler.analysis.report import changes
+from ms_profiler.store import host_metrics
+from test_shifts import MS, NO_SPANS, made
+
+#: number of steps, and the first one that takes longer
+COUNT, CHANGE = 400, 200
+
+
+def run(grown, queued, ran=0.0, others=(0.2, 0.2), threads=1, gradual=False, device=None, basis="host"):
+    """Return a run whose steps of 10 ms become longer, as arguments of `lasting.summary`.
+
+    Args:
+        grown: the time by which the module `net.1` becomes longer in a step, ms.
+        queued: the time by which the waits of the stepping thread for a processor become longer in a step, ms.
+        ran: the time by which its processor time becomes longer in a step, ms. The rest of the growth is sleep.
+        others: the number of processors that other processes use, before and after.
+        threads: number of threads that compute an operator; 0 if unknown.
+        gradual: whether all of this grows little by little.
+        device: the device that computed; None for the processor.
+        basis: what the times of modules measure.
+    """
+    chance = random.Random(3)
+    more = [step / COUNT if gradual else float(step >= CHANGE) for step in range(COUNT)]
+    length = max(grown, queued + ran)
+    steps = made([int(MS * (10 + length * part) * chance.gauss(1, 0.02)) for part in more])
+    bounds, ran_ns, looks, host = steps.table.select("start_ns", "end_ns").rows(), 0, [(1, 1, 0, 0, 0, None)], []
+    for (start, end), part in zip(bounds, more, strict=True):
+        took = MS * (9 + ran * part)
+        ran_ns += int(took)
+        looks.append((1, 1, end, end, ran_ns, int(queued * part * MS)))
+        used = others[0] + (others[1] - others[0]) * part
+        rates = {host_metrics.USER: took / (end - start), host_metrics.IDLE: 2 - used - took / (end - start)}
+        rates[host_metrics.BUSY[0]] = 2 - rates[host_metrics.IDLE]
+        host += [(1, metric.name, 0, "", start, end, rate, "") for metric, rate in rates.items()]
+    owned = [
+        (step, owner, 1, 1, int(MS * (2 + grown * part * (owner == "net.1")) * chance.gauss(1, 0.02)))
+        for step, part in enumerate(more)
+        for owner in ("net.0", "net.1", "net.2")
+    ]
+    names = ("step", "owner", "part", "bound", "self_ns")
+    table = pl.DataFrame(owned, schema=names, orient="row").cast({"step": pl.UInt32})
+    recording = SimpleNamespace(
+        host=pl.DataFrame(host, schema=tables.HOST, orient="row").sort("process", "name", "start_ns"),
+        looks=pl.DataFrame(looks, schema=tables.LOOKS, orient="row"),
+        info=SimpleNamespace(world_size=1, numbers=lambda: {"threads": threads}),
+        device=device,
+    )
+    pieces = table.with_columns(start_ns=steps.table["start_ns"].gather(table["step"]))
+    pieces = pieces.with_columns(end_ns=pl.col("start_ns") + pl.col("self_ns"))
+    return steps, Ownership(basis, 1, 1, table, table, pieces, 1), NO_SPANS, None, None, recording
+
+
+@pytest.mark.parametrize("threads", [0, 1, 4])
+@pytest.mark.parametrize(
+    ("others", "queued", "basis"),
+    [((0.2, 1.5), 18, "host"), ((0.2, 0.4), 18, "host"), ((0.2, 0.4), 18, "kernels"), ((0.2, 1.5), 0.4, "kernels")],
+)
+def test_no_module_is_named_where_the_machine_got_busier(others, queued, basis, threads):
+    """The stepping thread loses its processor in the same module of each step; or a thread that runs kernels does."""
+    found = lasting.summary(*run(18, queued, others=others, threads=threads, basis=basis))
+    shift = found["shift"]
+    assert shift["step"] == CHANGE and shift["modules"] == []
+    assert found["work_change"] is None
+    (line,) = changes.lines(found)
+    risen = others[1] - others[0] > 1
+    assert (" from there on, other processes used 1.50 of 2 processors (0.20 before) and " in line) is risen
+    assert "the stepping thread waited for a processor for " in line
+    assert "module" not in line and "net." not in line
+    assert (shift["machine"]["others"] is not None) is risen
+
+
+def test_no_growing_module_is_named_where_the_machine_gets_busier_little_by_little():
+    found = lasting.summary(*run(18, 18, others=(0.2, 1.5), gradual=True))
+    assert found["slowing"]["modules"] == []
+    (line,) = changes.lines(found)
+    assert line.startswith("Steps become longer little by little: ")
+    assert "; from there on, other processes used " not in line and "net." not in line
+    assert "meanwhile, other processes used " in line
+
+
+def test_a_module_that_works_more_is_named_on_a_machine_as_busy_as_before():
+    found = lasting.summary(*run(18, 0.5, ran=17.5))["shift"]
+    assert [each["module"] for each in found["modules"]] == ["net.1"] and found["machine"] is None
+
+
+@pytest.mark.parametrize("threads", [1, 4])
+def test_a_module_that_sleeps_is_named_although_others_use_its_processor_meanwhile(threads):
+    found = lasting.summary(*run(18, 0.5, others=(0.2, 1.5), threads=threads))["shift"]
+    assert [each["module"] for each in found["modules"]] == ["net.1"] and found["machine"] is None
+
+
+def test_a_module_is_named_where_waits_explain_little_of_its_growth():
+    found = lasting.summary(*run(18, 3, ran=15, others=(0.2, 1.2)))
+    assert [each["module"] for each in found["shift"]["modules"]] == ["net.1"]
+    (line,) = changes.lines(found)
+    assert "; net.1 " in line and "; from there on, other processes used " in line
+
+
+def test_the_kernels_of_a_device_wait_for_no_processor():
+    device = SimpleNamespace(on_host=False)
+    found = lasting.summary(*run(18, 18, others=(0.2, 1.5), device=device, basis="kernels"))["shift"]
+    assert [each["module"] for each in found["modules"]] == ["net.1"]
+
+
+def test_a_module_that_executes_more_operators_is_named_on_any_machine(monkeypatch):
+    given = run(18, 18, others=(0.2, 1.5))
+    work = {"after_step": CHANGE - 1, "step": CHANGE, "earliest": CHANGE, "latest": CHANGE, "counted": "operators"}
+    module = {"module": "net.0", "before_ms": 2.0, "after_ms": 4.0, "count_before": 5, "count_after": 10}
+    work |= {"before_ms": None, "after_ms": None, "more": 0, "together": 0, "modules": [module]}
+    monkeypatch.setattr(lasting.work_changes, "shift", lambda *_: work)
+    found = lasting.summary(*given)
+    assert found["shift"]["modules"] == [] and found["work_change"]["modules"] == [module]
+    work["modules"] = [module | {"module": "net.1"}]
+    found = lasting.summary(*given)
+    assert [each["module"] for each in found["shift"]["modules"]] == ["net.1"]
+
+
+#: The job has one processor, which it shares with two other programs from step 200 on.
+CROWDED = """
+import os, subprocess, sys
+os.sched_setaffinity(0, {max(os.sched_getaffinity(0))})
+import torch
+torch.set_num_threads(1)
+model = torch.nn.Sequential(*(torch.nn.Linear(width, 256) for width in (64, 256, 256)))
+optimizer = torch.optim.SGD(model.parameters(), lr=0.01)
+neighbours = []
+for step in range(400):
+    if step == 200:
+        code = "import time; end = time.time() + 60\\nwhile time.time() < end: pass"
+        neighbours = [subprocess.Popen([sys.executable, "-S", "-E", "-c", code]) for _ in range(2)]
+    model(torch.ones(128, 64)).sum().backward()
+    optimizer.step()
+    optimizer.zero_grad()
+for neighbour in neighbours:
+    neighbour.kill()
+    neighbour.wait()
+"""
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(importlib.util.find_spec("torch") is None, reason="needs PyTorch")
+def test_a_job_that_gets_neighbours_blames_no_module(job):
+    """This test measures time, so no other program may run."""
+    run = job(CROWDED, env={"MS_PROFILER_RAISE": "1"})
+    assert run.code == 0, run.err
+    shift = run.summary["shift"]
+    assert shift["step"] == pytest.approx(200, abs=20)
+    assert shift["modules"] == [] and shift["machine"]["waited_ms"] is not None
