@@ -268,7 +268,7 @@ class Measures:
         if found is not None and not verdict.idles(kind):
             own = (found, self.spans, self.recording.names, self.steps, self.stream)
             limits = verdict.least_of_module(kind, found.basis == "host"), verdict.optimizes(kind)
-            heaviest = verdict.unless_waiting(ownership_of.heaviest(*own, *limits), *crowd)
+            heaviest = verdict.with_waits(ownership_of.heaviest(*own, *limits), *crowd)
         return f"{self.finding.sentence.removesuffix('.')}; {heaviest}." if heaviest else self.finding.sentence
 
     @property

@@ -243,8 +243,8 @@ def least_of_module(kind: str, of_steps: bool) -> float:
     return MODULE_SHARE if kind in (*COMPUTING, "computing", bounds.LAUNCH) else 2.0
 
 
-def unless_waiting(heaviest: str, crowd: Crowd, device: tables.Device | None) -> str:
-    """Return text about the heaviest module, or in its place about waits for a processor if these take longer.
+def with_waits(heaviest: str, crowd: Crowd, device: tables.Device | None) -> str:
+    """Return text about the heaviest module, with the waits for a processor if these take most of the time.
 
     The time of a kernel of a processor, or of a module on the host, contains the waits of its thread. If most of the
     time is waits, a module may be the heaviest only because its thread often waits there.
@@ -256,8 +256,10 @@ def unless_waiting(heaviest: str, crowd: Crowd, device: tables.Device | None) ->
     """
     if not heaviest or crowd.others <= WITHIN_SHARE or not (device is None or device.on_host):
         return heaviest
-    needed = "of the time in which they needed one"
-    return f"threads of the job waited for a processor in {_percent(crowd.others)} {needed}"
+    waits = (
+        f"threads of the job waited for a processor in {_percent(crowd.others)} of the time in which they needed one"
+    )
+    return f"{heaviest}, but this time contains waits: {waits}"
 
 
 def idles(kind: str) -> bool:
