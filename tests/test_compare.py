@@ -141,6 +141,38 @@ def test_a_slower_machine_is_no_module():
     ]
 
 
+def compiled(**changed):
+    """Return the cells of a step whose network is compiled, so it is one module; `changed` has other times in ms."""
+    times = {"CNN": 13.3, "Adam": 2.8, "other": 0.81, "backward": 0.39, "loss": 0.22, "zero_grad": 0.18, "run": 0.16}
+    return {("computing", path, f"op of {path}"): changed.get(path, ms) for path, ms in times.items()}
+
+
+def test_parts_that_do_not_agree_on_a_factor_have_none():
+    """The small parts vary as those of equal runs do. The network, which is compiled, is one module."""
+    grown = compiled(CNN=24.9, Adam=31.3, other=0.78, backward=0.52, loss=0.18, zero_grad=0.22, run=0.17)
+    found = basis.causes([made(compiled())], [made(grown)])
+    assert found.factor == 1
+    assert causes_named(found) == [("module", "Adam", 28.5), ("module", "CNN", 11.6)]
+    again = basis.causes([made(grown)], [made(compiled())])
+    assert causes_named(again) == [("module", "Adam", -28.5), ("module", "CNN", -11.6)]
+
+
+def test_small_parts_alone_have_no_common_factor():
+    """Most parts agree on a factor of 1.3, but they have a tenth of the time."""
+    small = {"other": 1.05, "backward": 0.51, "loss": 0.29, "zero_grad": 0.234, "run": 0.208}
+    found = basis.causes([made(compiled())], [made(compiled(CNN=24.9, **small))])
+    assert (found.factor, causes_named(found)) == (1, [("module", "CNN", 11.6)])
+
+
+def test_parts_of_a_slower_machine_agree_on_a_factor_though_they_vary():
+    chance = random.Random(3)
+    before = network() | {("computing", f"net.small.{number}", "op"): 1.0 for number in range(10)}
+    after = {key: ms * 1.4 * chance.gauss(1, 0.05) for key, ms in before.items()}
+    found = basis.causes([made(before)], [made(after)])
+    assert found.factor == pytest.approx(1.4, abs=0.05)
+    assert [kind for kind, *_ in causes_named(found)] == ["alike"]
+
+
 def test_slower_layers_are_reported_as_their_module():
     cells = {("computing", f"net.{part}.{number}", "mm"): 10.0 for part in ("first", "second") for number in range(4)}
     slower = cells | {("computing", f"net.second.{number}", "mm"): 14.0 for number in range(3)}

@@ -38,12 +38,14 @@ MOST: Final = 0.05
 REMARKABLE: Final = 0.05
 #: if a factor differs from 1 by less than this, it counts as 1
 EVEN: Final = 0.02
-#: a common factor is computed only from at least this number of modules (or phases outside of modules)
+#: at least this number of modules (or phases outside of modules) must agree on a common factor
 AGREEING: Final = 5
+#: the modules that agree on a common factor must have at least this share of the time of all modules
+SHARED: Final = 1 / 3
 #: a module counts towards the common factor if it takes at least this share of a step
 ASKED: Final = 0.005
 #: beyond the common factor, a module's change is noise if it is smaller than max(`BEYOND`, `APART` * d) * time of the
-#: module. Here d = median(|factor of a module / common factor - 1|)
+#: module. Here d = median(|factor of a module / common factor - 1|) of the modules that agree on the common factor
 BEYOND: Final = 0.1
 APART: Final = 2.5
 #: parts of a step whose cells form one contributor for each part, whatever module they are in
@@ -244,9 +246,10 @@ class _Pairs:
 
         Two medians of the modules' factors are computed: unweighted, and weighted by time. The one nearer to 1 is
         returned, so that neither many small modules nor a large one decides. If one is > 1 and the other < 1, it is 1.
+        It is also 1 if too few modules agree on it. Then it cannot be told from the changes of single modules.
         """
         known = self._ratios()
-        if len(known) < AGREEING:
+        if not known:
             return 1.0
         middle = median(ratio for ratio, _ in known)
         half, run = sum(time for _, time in known) / 2, list(accumulate(time for _, time in known))
@@ -254,7 +257,18 @@ class _Pairs:
         if (middle - 1) * (ratio - 1) <= 0:
             return 1.0
         found = min(middle, ratio, key=lambda each: abs(each - 1))
-        return found if abs(found - 1) >= EVEN else 1.0
+        agreeing = self._agreeing(found)
+        shared = sum(time for _, time in agreeing) >= SHARED * sum(time for _, time in known)
+        return found if abs(found - 1) >= EVEN and len(agreeing) >= AGREEING and shared else 1.0
+
+    def _agreeing(self, factor: float) -> list[tuple[float, int]]:
+        """Return those of `_ratios` that agree on a factor: they differ little from it, or are nearer to it than to 1.
+
+        Args:
+            factor: the common factor.
+        """
+        least = max(BEYOND, abs(factor - 1) / 2)
+        return [(ratio, time) for ratio, time in self._ratios() if abs(ratio - factor) <= least]
 
     def _ratios(self) -> list[tuple[float, int]]:
         """Return (factor of its time, time before in ns) of each module of at least `ASKED` of a step, by factor."""
@@ -321,8 +335,8 @@ class _Pairs:
         return found
 
     def _apart(self, factor: float) -> float:
-        """Return median(|factor of a module / common factor - 1|)."""
-        return median(abs(ratio / factor - 1) for ratio, _ in self._ratios())
+        """Return median(|factor of a module / common factor - 1|) of the modules that agree on the common factor."""
+        return median(abs(ratio / factor - 1) for ratio, _ in self._agreeing(factor))
 
     def _contributor(self, kind: str, name: str, keys: list[_Key], more: dict[_Key, int]) -> Contributor:
         before, after = (sum(self.ns[key][side] for key in keys) for side in (0, 1))
