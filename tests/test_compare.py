@@ -173,6 +173,30 @@ def test_parts_of_a_slower_machine_agree_on_a_factor_though_they_vary():
     assert [kind for kind, *_ in causes_named(found)] == ["alike"]
 
 
+@pytest.mark.parametrize(
+    ("before", "after", "steps", "told"),
+    [
+        (34.974, 34.986, 38, False),  # a call near the end of a step is lost
+        (0.974, 1.0, 38, False),
+        (29.174, 28.547, 46, False),  # another share of the recorded steps writes a checkpoint
+        (140.0, 141.0, 38, True),
+        (139.974, 140.986, 38, True),
+        (1.0, 1.2, 50, True),  # each fifth step has one more
+        (0.0, 0.2, 50, True),
+        (8.0, 48.0, 12, True),
+        (1.0, 2.0, 1, True),
+    ],
+)
+def test_the_number_of_calls_is_a_reason_only_if_it_changed(before, after, steps, told):
+    def counted(calls, ms):
+        run = made({("computing", "Adam", "aten::item"): ms})
+        step = replace(run.step, count=steps)
+        return replace(run, step=step, operators=(Named("aten::item", "", calls, ms * MS),))
+
+    found = basis.causes([counted(before, 10)], [counted(after, 20)])
+    assert ("a step" in found.told[0].evidence) is told
+
+
 def test_slower_layers_are_reported_as_their_module():
     cells = {("computing", f"net.{part}.{number}", "mm"): 10.0 for part in ("first", "second") for number in range(4)}
     slower = cells | {("computing", f"net.second.{number}", "mm"): 14.0 for number in range(3)}

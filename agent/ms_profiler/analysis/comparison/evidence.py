@@ -71,6 +71,12 @@ _COPIES: Final = ("aten::copy_", "aten::clone", "aten::_to_copy", "aten::to", "T
 LONGEST: Final = 48
 #: a name is shown if its change is at least this share of the contributor's change
 SOME: Final = 0.2
+#: an operator's calls a step are a mean over the recorded steps. The work changed only if the change of the mean is a
+#: whole number, or larger than this share of the mean: some steps, such as those of a checkpoint, have more calls
+_OFTENER: Final = 0.1
+#: a call near the end of a step may count in another step, or be lost. So the mean times the number of steps is wrong
+#: by up to this number of calls
+_STRAY: Final = 2
 #: additional reads of values explain additional operators if there are at most this many additional operators per read
 _EACH: Final = 12
 
@@ -112,14 +118,28 @@ def of_work(first: Digest, second: Digest, before: Sequence[Cell], after: Sequen
         found.append(", ".join(names))
     ran = {cell.what for cell in (*before, *after)}
     counted_before, counted_after = ({item.name: item.count for item in run.operators} for run in (first, second))
+    steps = min(run.step.sampled or run.step.count for run in (first, second))
     more = [
         (abs(counted_after.get(name, 0) - counted_before.get(name, 0)), name)
         for name in ran
-        if counted_after.get(name, 0) != counted_before.get(name, 0)
+        if _called(counted_before.get(name, 0), counted_after.get(name, 0), steps)
     ]
     for _, name in sorted(more, key=lambda each: (-each[0], each[1]))[:1]:
         found.append(f"{_short(name)} {counted_before.get(name, 0):g} -> {counted_after.get(name, 0):g} a step")
     return "; ".join(found)
+
+
+def _called(before: float, after: float, steps: int) -> bool:
+    """Return whether the number of an operator's calls in a step certainly changed.
+
+    Args:
+        before: the mean number of its calls in a step of the first run.
+        after: the mean number of its calls in a step of the second run.
+        steps: the smaller number of recorded steps of the two runs.
+    """
+    more, wrong = abs(after - before), _STRAY / max(steps, 2 * _STRAY)
+    whole = round(more) >= 1 and abs(more - round(more)) <= wrong
+    return whole or more > max(_OFTENER * max(before, after), wrong)
 
 
 def title(kind: str, name: str, first: Digest, second: Digest, before: Sequence[Cell], after: Sequence[Cell]) -> str:
