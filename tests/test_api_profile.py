@@ -103,6 +103,42 @@ def test_cycles_of_a_schedule_get_a_directory_each(job, tmp_path, names, way):
         assert not run.output.exists()
 
 
+EPOCHS = """
+import mindspore as ms
+import mindspore.dataset as ds
+import mindspore.profiler as profiling
+import numpy as np
+from mindspore import nn
+
+class Evaluation(ms.Callback):
+    def on_train_step_end(self, run_context):
+        if run_context.original_args().cur_step_num % 3 == 2:
+            model.eval(batches, dataset_sink_mode=False)
+
+class Report(ms.Callback):
+    def on_train_step_end(self, run_context):
+        profiler.step()
+
+ms.set_context(mode=ms.PYNATIVE_MODE)
+batches = ds.NumpySlicesDataset((np.ones((12, 4), np.float32), np.ones((12, 2), np.float32)), ["x", "y"]).batch(4)
+net = nn.Dense(4, 2)
+model = ms.Model(net, nn.MSELoss(), nn.SGD(net.trainable_params(), 0.01), metrics={"mse": nn.MSE()})
+schedule = profiling.schedule(wait=1, warmup=1, active=2, repeat=1)
+with profiling.profile(schedule=schedule, on_trace_ready=profiling.tensorboard_trace_handler("own")) as profiler:
+    model.train(3, batches, callbacks=[Evaluation(), Report()], dataset_sink_mode=False)
+model.train(1, batches, callbacks=[Evaluation()], dataset_sink_mode=False)
+"""
+
+
+def test_a_profiler_of_the_script_loses_no_step_of_a_model_loop(job, tmp_path):
+    """Each epoch has three steps. In the callbacks of the second one, the script evaluates."""
+    run = job(EPOCHS, env={"MS_PROFILER_RAISE": "1"})
+    assert run.code == 0, run.err
+    (own,) = results(tmp_path / "own")
+    assert numbers(own) == [2, 3]
+    assert numbers(run.result) == list(range(12))
+
+
 FROM_THE_FIRST = """
 import ms_profiler
 for own in ("once", "again"):

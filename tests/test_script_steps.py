@@ -69,7 +69,7 @@ def test_a_late_report_of_the_script_decides(notebook):
         steps.turn_ended(OPTIMIZER, "sgd", at + 50)
         at += 100
     steps.ended(SCRIPT, at)
-    assert intervals(notebook)[before:] == [(at - 310, at - 250), (at - 250, at - 100), (at - 100, at)]
+    assert intervals(notebook)[before:] == [(at - 310, at - 200), (at - 200, at - 100), (at - 100, at)]
 
 
 def test_only_reports_of_the_script_count_once_it_reports(notebook):
@@ -93,3 +93,55 @@ def test_work_of_the_profiler_between_two_steps_belongs_to_no_step(notebook):
     steps.profiler_worked(2_000)
     steps.turn_ended(OPTIMIZER, "sgd", 2_100)
     assert intervals(notebook) == [(0, 90), (90, 190), (1_000, 1_100), (1_100, 2_100)]
+
+
+def iterated(steps, batches, at, end=lambda at: None):
+    """Run a framework's loop of one epoch: each iteration takes 100 ns, and after 90 ns a callback calls `end`."""
+    steps.loop_began()
+    for begin in range(at, at + 100 * batches, 100):
+        steps.batch_began(begin)
+        steps.began(begin + 10)
+        end(begin + 90)
+        steps.ended(StepSource.FRAMEWORK_LOOP, begin + 95)
+    steps.batch_began(at + 100 * batches)
+    steps.batches_ended()
+    steps.loop_ended()
+
+
+@pytest.mark.parametrize("decides", [True, False])
+def test_each_epoch_of_a_framework_loop_begins_a_step_of_the_script(notebook, decides):
+    steps = ScriptSteps(notebook)
+    steps.script_began(0, decides=decides)
+    for at in (1000, 2000):
+        iterated(steps, 3, at, lambda at: steps.ended(SCRIPT, at))
+    first, second = ([(at, at + 90), (at + 90, at + 190), (at + 190, at + 290)] for at in (1000, 2000))
+    assert intervals(notebook) == first + second
+
+
+def test_each_epoch_of_the_scripts_own_loop_begins_a_step_of_the_script(notebook):
+    steps = ScriptSteps(notebook)
+    steps.script_began(0, decides=True)
+    for epoch in (1000, 2000):
+        for at in (epoch, epoch + 100):
+            steps.batch_began(at)
+            steps.began(at + 10)
+            steps.turn_ended(OPTIMIZER, "sgd", at + 80)
+            steps.ended(SCRIPT, at + 90)
+        steps.batch_began(epoch + 200)
+        steps.batches_ended()
+    assert intervals(notebook) == [(0, 1090), (1090, 1190), (2000, 2090), (2090, 2190)]
+
+
+@pytest.mark.parametrize("batches", [1, 3])
+def test_a_call_of_a_framework_loop_may_be_one_step_of_the_script(notebook, batches):
+    """The loop of the evaluation, after the training, is a part of the step."""
+    steps = ScriptSteps(notebook)
+    steps.script_began(0, decides=True)
+    for at in (1000, 2000):
+        iterated(steps, batches, at)
+        steps.suspend()
+        steps.resume()
+        steps.batch_began(at + 500)
+        steps.batches_ended()
+        steps.ended(SCRIPT, at + 700)
+    assert intervals(notebook) == [(1000, 1700), (2000, 2700)]

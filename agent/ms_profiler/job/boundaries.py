@@ -90,10 +90,15 @@ class Track(TrackBase):
 
 
 class Tracks(dict[StepSource, Track]):
-    """The steps as each source reports them: source -> `Track`."""
+    """The steps as each source reports them: source -> `Track`.
+
+    Attributes:
+        scripted: whether a profiler of the script runs, so that a step of the script can begin with the job's work.
+    """
 
     def __init__(self) -> None:
         super().__init__((source, Track()) for source in StepSource)
+        self.scripted = False
 
     def forget(self) -> None:
         """Note for every source that no step runs."""
@@ -101,13 +106,13 @@ class Tracks(dict[StepSource, Track]):
             track.start = None
 
     def open(self, at_ns: int | None) -> None:
-        """Begin a step for every source that reports only ends of steps and has no running step.
+        """Begin a step for every source that has no running step, and does not report itself where this step begins.
 
         Args:
             at_ns: begin of the step, ns; None if no step is to begin.
         """
         for source, track in self.items():
-            if track.start is None and source not in BEGINNING:
+            if track.start is None and (source not in BEGINNING or (self.scripted and source is StepSource.SCRIPT)):
                 track.start = at_ns
 
     def hand_over(self, at_ns: int | None) -> None:

@@ -1,4 +1,9 @@
-"""The steps of a job whose script may report them, through a profiler of its own."""
+"""The steps of a job whose script may report them, through a profiler of its own.
+
+The script's steps follow each other without gaps. Only where the base class begins a step anew, for example with the
+first batch of an epoch, does a step of the script begin there, too. If the job has trained since the script's last
+report, the running step continues: the script reports, for example, one step for a whole call of `Model.train`.
+"""
 
 from collections.abc import Hashable
 
@@ -18,6 +23,8 @@ class ScriptSteps(Steps):
     #: Reports of optimizers since the script announced its own reports: source, optimizer, time in ns. None: these
     #: reports are not needed.
     _unheard: list[tuple[StepSource, Hashable, int]] | None = None
+    #: Time of the last training that the script has not reported yet, ns.
+    _trained_ns = 0
 
     def script_began(self, at_ns: int, decides: bool = False, again: bool = False) -> None:
         """Note that the script reports the begin of a step.
@@ -29,6 +36,7 @@ class ScriptSteps(Steps):
         """
         if not self._listens(trains=True):
             return
+        self._tracks.scripted = True
         track = self._tracks[StepSource.SCRIPT]
         if again or track.start is None:
             track.start = at_ns
@@ -41,6 +49,7 @@ class ScriptSteps(Steps):
         self._recover()
         if self.source == StepSource.SCRIPT:
             self._release()
+        self._tracks.scripted = False
         self._tracks[StepSource.SCRIPT].start = None
 
     def profiler_worked(self, at_ns: int) -> None:
@@ -53,7 +62,24 @@ class ScriptSteps(Steps):
         self._recover()
         super().close()
 
+    def _forget(self) -> None:
+        track = self._tracks[StepSource.SCRIPT]
+        begun = track.start
+        super()._forget()
+        if begun is not None and self._trained_ns > begun:
+            track.start = begun
+
+    def _boundary(self, source: StepSource, at_ns: int) -> None:
+        if source == StepSource.FRAMEWORK_LOOP and self.source == StepSource.SCRIPT:
+            track = self._tracks[source]
+            # In a callback, the script may have reported this iteration of the loop already.
+            if (self._tracks[StepSource.SCRIPT].start or 0) <= (track.start or at_ns):
+                self._trained_ns = at_ns
+            track.start = at_ns
+        super()._boundary(source, at_ns)
+
     def _outvoted(self, source: StepSource, which: Hashable, at_ns: int) -> None:
+        self._trained_ns = at_ns
         if self._unheard is None:
             return
         self._unheard.append((source, which, at_ns))
@@ -84,4 +110,5 @@ class ScriptSteps(Steps):
         self._settle()
         self._turns = {source: Turns() for source in self._turns}
         self._tracks.clear_pending()
+        self._trained_ns = 0
         self._forget()

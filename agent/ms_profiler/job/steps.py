@@ -183,11 +183,16 @@ class Steps(StepsBase):
         self._suspended += 1
         self._settle()
 
-    def resume(self) -> None:
-        """Accept the ends of steps again; the next step begins with the wait for its batch."""
+    def resume(self, within: bool = False) -> None:
+        """Accept the ends of steps again; the next step begins with the wait for its batch.
+
+        Args:
+            within: whether the evaluation is a part of the running step, which continues.
+        """
         self._suspended = max(self._suspended - 1, 0)
         self._settle()
-        self._forget()
+        if not within:
+            self._forget()
 
     def optimizer_made(self, optimizer: Any = None) -> None:
         """Note that the job has made an optimizer: while it exists, every full cycle of optimizer calls includes it."""

@@ -26,6 +26,7 @@ class Loops:
     def __init__(self, host: "Host") -> None:
         self.host = host
         self.running: list[str] = []
+        self._ending = False  # whether the callbacks at the end of a training step run; they may evaluate
 
     def run(self, kind: str) -> base.Closure:
         """Return a decorator for a public method of `Model` that runs a loop, for example `train`."""
@@ -54,9 +55,13 @@ class Loops:
         steps, now = self.host.steps, self.host.recorder.now
 
         def before(*_: Any, **__: Any) -> bool | None:
-            return True if self.running and self.running[0] == kind else None
+            if not self.running or self.running[0] != kind:
+                return None
+            self._ending = kind == "train"
+            return True
 
         def after(state: bool, result: Any, reason: BaseException | None) -> None:
+            self._ending = False
             if reason is None:
                 steps.ended(source, now())
 
@@ -116,7 +121,7 @@ class Loops:
     def _leave(self) -> None:
         left = self.running.pop()
         if left == "suspended":
-            self.host.steps.resume()
+            self.host.steps.resume(within=self._ending)
         elif left in ("train", "eval") and not self.running:
             self.host.steps.loop_ended()
 
