@@ -9,14 +9,14 @@ from ms_profiler.analysis.metrics import steps, transforms
 from ms_profiler.analysis.readers import store as readers_store
 from ms_profiler.job.frameworks.mindspore import transforms as job_transforms
 from ms_profiler.store.format import Category
-from ms_profiler.store.names import TRANSFORM_CALLS, TRANSFORM_TIME
+from ms_profiler.store.names import TRANSFORM_CALLS, TRANSFORM_PROCESSES, TRANSFORM_TIME
 from store_builder import MS, StoreBuilder
 
 PROGRAM = PROGRAMS / "mapped_mindspore.py"
 
 
 @pytest.mark.skipif(importlib.util.find_spec("mindspore") is None, reason="needs MindSpore")
-@pytest.mark.parametrize("place", ["map", pytest.param("source", marks=pytest.mark.slow)])
+@pytest.mark.parametrize("place", ["map", "processes", pytest.param("source", marks=pytest.mark.slow)])
 def test_a_slow_function_is_named_with_its_calls(job, place):
     run = job(PROGRAM, place, options={"analyse": "sync"}, env={"MS_PROFILER_RAISE": "1"})
     assert run.code == 0, run.err
@@ -26,6 +26,8 @@ def test_a_slow_function_is_named_with_its_calls(job, place):
     ]
     named = f"of the time is in augment ({PROGRAM.name}:{line}): 120 calls"
     assert (named in evidence) is (place == "map"), evidence
+    elsewhere = f"runs functions of the dataset in other processes: augment ({PROGRAM.name}:{line}) in 2 processes; "
+    assert (elsewhere in evidence) is (place == "processes"), evidence
     assert "scale" not in evidence and "convert" not in evidence
 
 
@@ -116,3 +118,21 @@ def test_calls_and_time_are_those_at_the_end(told):
 )
 def test_no_function_is_named_without_a_reason(told, functions):
     assert told(**functions) == ""
+
+
+@pytest.mark.parametrize(
+    ("functions", "said"),
+    [
+        ({}, ""),
+        ({"augment (a.py:1)": 1}, ": augment (a.py:1) in 1 process; their"),
+        ({"d": 1, "a": 8, "c": 2, "b": 8}, ": a in 8 processes, b in 8 processes, c in 2 processes, and 1 more; their"),
+    ],
+)
+def test_functions_in_other_processes_are_named(tmp_path, functions, said):
+    store = StoreBuilder(tmp_path)
+    worker = store.process().thread()
+    for name, processes in functions.items():
+        for epoch in (1, 2):
+            worker.counter(f"{TRANSFORM_PROCESSES}{name}", epoch * MS, processes)
+    text, remedy = transforms.elsewhere(readers_store.read(str(store.write())))
+    assert said in text and bool(text) is bool(remedy) is bool(functions)

@@ -1,4 +1,7 @@
-"""Read a dataset with three functions, one of which, or the source, is slow. usage: mapped_mindspore.py map|source"""
+"""Read a dataset with three functions. usage: mapped_mindspore.py map|source|processes
+
+A function is slow, or the source; with `processes`, two processes run the slow function.
+"""
 
 import sys
 import time
@@ -12,6 +15,9 @@ from mindspore import nn
 ms.set_device("CPU")
 #: other programs on the machine must not make anything else slower than 20 ms a sample
 SAMPLES, EPOCHS = 60, 2
+HOW = {"num_parallel_workers": 1}
+if place == "processes":
+    HOW = {"num_parallel_workers": 2, "python_multiprocessing": True}
 
 
 class Source:
@@ -29,7 +35,7 @@ def scale(x):
 
 
 def augment(x):
-    if place == "map":
+    if place != "source":
         time.sleep(0.02)
     return x + 1
 
@@ -39,7 +45,7 @@ def convert(x):
 
 
 data = ds.GeneratorDataset(Source(), ["x"], shuffle=False)
-data = data.map(scale, ["x"]).map(augment, ["x"], num_parallel_workers=1).map(convert, ["x"]).batch(4)
+data = data.map(scale, ["x"]).map(augment, ["x"], **HOW).map(convert, ["x"]).batch(4)
 net, total = nn.Dense(8, 2, weight_init="ones"), 0.0
 for _ in range(EPOCHS):
     for (x,) in data.create_tuple_iterator(num_epochs=1):

@@ -21,6 +21,7 @@ ELSEWHERE = {
     r"imported torch\.distributed\._tensor\.": "torch_versions.py",  # the module's name in earlier versions of PyTorch
     r"imported (transformers|stable_baselines3|lightning|pytorch_lightning)\.": "test_torch_trainers.py",
     r"mindspore\.loops\.Loops\.sinks": "test_mindspore_loops.py",
+    r"mindspore\.transforms\.Transforms\.note_pool": "test_transforms.py",
     r"mindspore\.recompute\.": "test_mindspore_captures.py",
     r"mindspore\.communication\.Collectives\.primitive": "test_mindspore_communication.py",
 }

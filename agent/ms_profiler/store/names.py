@@ -58,6 +58,9 @@ BUCKETS: Final = "buckets "
 #: The counters are the calls so far, and their time in ns, which is (calls) * (mean time of some calls).
 TRANSFORM_CALLS: Final = "calls in datasets of "
 TRANSFORM_TIME: Final = "time in datasets of "
+#: prefix of the name of a counter of a function of the script that MindSpore runs in processes of a dataset; name, file
+#: and line follow. The counter is the number of these processes.
+TRANSFORM_PROCESSES: Final = "processes in datasets of "
 #: span in which a worker of a DataLoader, or the process that trains, makes a batch
 FETCHED: Final = "fetch batch"
 #: span of ms-profiler's own work between two steps

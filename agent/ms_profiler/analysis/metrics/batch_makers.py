@@ -278,7 +278,7 @@ def words(found: Makers | None) -> tuple[str, str]:
 
 
 def told(recording: tables.Recording, used: Steps, stacks: Callable[[], Stacks]) -> tuple[str, str]:
-    """Return text about the functions of MindSpore's datasets, or else what `words` says of the batches' makers.
+    """Return text about the functions of MindSpore's datasets, or else about the makers of batches, and a remedy.
 
     Args:
         recording: the run.
@@ -286,4 +286,7 @@ def told(recording: tables.Recording, used: Steps, stacks: Callable[[], Stacks])
         stacks: a function that returns the Python stacks of the run.
     """
     functions = transforms.words(recording, used)
-    return (functions, "") if functions else words(makers(recording, used, stacks))
+    if functions:
+        return functions, ""
+    text, remedy = words(makers(recording, used, stacks))
+    return (text, remedy) if text else transforms.elsewhere(recording)

@@ -12,12 +12,18 @@ from ms_profiler.analysis.metrics.advice.base import length
 from ms_profiler.analysis.metrics.steps import Steps, stepping
 from ms_profiler.analysis.model import tables
 from ms_profiler.store.format import Category
-from ms_profiler.store.names import TRANSFORM_CALLS, TRANSFORM_TIME
+from ms_profiler.store.names import TRANSFORM_CALLS, TRANSFORM_PROCESSES, TRANSFORM_TIME
 
 #: a function is named if its time is at least this part of the waits for data
 WAITED: Final = 0.5
 #: the function that takes most time is named if it takes at least this share of the time of all functions
 MOST: Final = 0.3
+REMEDY: Final = (
+    "To learn the time of the functions, run a few steps without python_multiprocessing. If one of them is slow, make "
+    "it faster, or raise num_parallel_workers of its map or batch."
+)
+#: largest number of functions in other processes that are named
+LISTED: Final = 3
 
 
 def sums(recording: tables.Recording) -> pl.DataFrame:
@@ -66,3 +72,28 @@ def words(recording: tables.Recording, used: Steps) -> str:
         return ""
     text = f"; in its functions, {share * 100:.0f} % of the time is in {function}"
     return f"{text}: {calls:,} calls, {length(ns / calls)} each, about {length(ns)} in all"
+
+
+def elsewhere(recording: tables.Recording) -> tuple[str, str]:
+    """Return text about functions that MindSpore runs in processes of a dataset, and a remedy; empty if there are none.
+
+    Nothing measures these functions in their processes. So the text says only which functions they are.
+
+    Args:
+        recording: the run.
+    """
+    names = recording.names
+    if not names.str.starts_with(TRANSFORM_PROCESSES).any():
+        return "", ""
+    largest = recording.counters.group_by("name").agg(pl.col("value").max().cast(pl.Int64))
+    named = largest.with_columns(names.gather(largest["name"]).alias("text"))
+    found = named.filter(pl.col("text").str.starts_with(TRANSFORM_PROCESSES)).sort("text")
+    parts = [
+        f"{text.removeprefix(TRANSFORM_PROCESSES)} in {count:,} process{'es' if count != 1 else ''}"
+        for count, text in found.select("value", "text").head(LISTED).iter_rows()
+    ]
+    if not parts:
+        return "", ""
+    rest = f", and {found.height - LISTED} more" if found.height > LISTED else ""
+    text = f"; python_multiprocessing runs functions of the dataset in other processes: {', '.join(parts)}{rest}"
+    return f"{text}; their time there is not recorded", REMEDY

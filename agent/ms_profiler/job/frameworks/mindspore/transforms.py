@@ -5,7 +5,8 @@ ms-profiler counts the calls, and measures the first ones and then every sixteen
 writes the number of calls, and their time at the mean of the measured ones, as counters, at most once a second. Both
 begin at 0 with each recording.
 
-With `python_multiprocessing`, MindSpore calls the functions in other processes. They are not measured there.
+With `python_multiprocessing`, MindSpore calls the functions in other processes. They are not measured there. A counter
+has the number of these processes.
 """
 
 import os
@@ -15,11 +16,12 @@ from typing import TYPE_CHECKING, Any, Final
 
 from ms_profiler.job.frameworks import base, trees
 from ms_profiler.job.frameworks.base import Target
-from ms_profiler.store.names import TRANSFORM_CALLS, TRANSFORM_TIME
+from ms_profiler.store.names import TRANSFORM_CALLS, TRANSFORM_PROCESSES, TRANSFORM_TIME
 
 if TYPE_CHECKING:
     from ms_profiler.job.host import Host
 
+DATASETS: Final = "mindspore.dataset.engine.datasets"
 MODULE: Final = "mindspore.dataset.transforms.py_transforms_util"
 #: smallest time between two records of the sums of a function, ns
 INTERVAL: Final = 1_000_000_000
@@ -88,6 +90,13 @@ class Transforms:
         failed = self.host.guard("measuring a function of a dataset")
         return self.host.recorder.wrap(original, before=before, after=after, failed=failed, forked=[])
 
+    def note_pool(self, pool: Any, *_: Any) -> None:
+        """Write the number of processes for each function, before MindSpore starts the processes of a `map`."""
+        held, recorder = trees.attributes(pool), self.host.recorder
+        for operation in held["operations"]:
+            name = _name(trees.attributes(operation).get("transform", operation))
+            recorder.counter(recorder.intern(f"{TRANSFORM_PROCESSES}{name}"), held["num_parallel_workers"])
+
     def _describe(self, wrapper: Any) -> _Sums:
         name = _name(trees.attributes(wrapper).get("transform"))
         if name not in self._sums:  # MindSpore copies its objects for each pipeline that it builds
@@ -118,5 +127,10 @@ def _name(function: Any) -> str:
 
 
 def targets(host: "Host") -> list[Target]:
-    """Return the method to wrap: MindSpore calls a function of the script through it."""
-    return [Target(MODULE, "FuncWrapper.__call__", closure=Transforms(host).wrap)]
+    """Return the methods to wrap: one calls a function of the script, one starts the processes of a `map`."""
+    transforms = Transforms(host)
+    pools = base.around(host, "noting the processes of a dataset", transforms.note_pool)
+    return [
+        Target(MODULE, "FuncWrapper.__call__", closure=transforms.wrap),
+        Target(DATASETS, "_PythonMultiprocessing.create_pool", closure=pools),
+    ]
