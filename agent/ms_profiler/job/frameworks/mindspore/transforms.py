@@ -93,9 +93,10 @@ class Transforms:
     def note_pool(self, pool: Any, *_: Any) -> None:
         """Write the number of processes for each function, before MindSpore starts the processes of a `map`."""
         held, recorder = trees.attributes(pool), self.host.recorder
-        for operation in held["operations"]:
+        processes: int = held.get("num_parallel_workers", 0)
+        for operation in held.get("operations", ()) if processes else ():
             name = _name(trees.attributes(operation).get("transform", operation))
-            recorder.counter(recorder.intern(f"{TRANSFORM_PROCESSES}{name}"), held["num_parallel_workers"])
+            recorder.counter(recorder.intern(f"{TRANSFORM_PROCESSES}{name}"), processes)
 
     def _describe(self, wrapper: Any) -> _Sums:
         name = _name(trees.attributes(wrapper).get("transform"))
