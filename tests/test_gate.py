@@ -259,6 +259,9 @@ def test_the_headline_names_the_largest_part():
     why["change_ms"] = 0.7  # other parts became shorter
     headline = document.of(found, 1, why)["headline"]
     assert " +3.35 ms (all other parts -2.65 ms): waiting for a processor; " in headline
+    why["change_ms"] = -0.7  # in a step that became shorter, the largest contributor toward that comes first
+    why["contributors"] = [part("module", "net", -5.0), part("module", "net.1", 1.5), part("module", "net.1.fc", 2.8)]
+    assert document.of(found, 1, why)["headline"].endswith(" The largest increase is +2.8 ms: net.1.fc.")
 
 
 @pytest.mark.parametrize(

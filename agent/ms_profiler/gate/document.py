@@ -44,24 +44,32 @@ def _first(decision: Decision, why: dict[str, Any] | None) -> str:
     """Return a sentence about the part of a step that contributes most to a regression; empty if none stands out."""
     if decision.verdict is not Verdict.REGRESSION or why is None:
         return ""
-    told = [each for each in why["contributors"] if each["told"] and each["change_ms"] > 0]
-    first = told[0] if told else None
     times = (Kind.TIME, Kind.SPEED, Kind.MEAN)
     slower = any(one.metric.kind in times and one.verdict is Verdict.REGRESSION for one in decision.judged)
+    told = [each for each in why["contributors"] if each["told"] and each["change_ms"] > 0]
     # if only a count grew, a slower machine is no explanation
-    if first is not None and first["kind"] == causes.ALIKE and not slower:
-        first = None
-    if first is None:
+    told = [each for each in told if slower or each["kind"] != causes.ALIKE]
+    if not told:
         return ""
     of = (" on average" if why["mean"] else "") + (", in sampled steps" if why["sampled"] else "")
-    part, whole = first["change_ms"], why["change_ms"]
-    # a part that is larger than the whole by rounding alone is the whole
-    share = f" of {whole:+.3g} ms" if part <= whole * 1.005 else f" (all other parts {whole - part:+.3g} ms)"
-    text = f" {part:+.3g} ms{share}{of}: {first['what']}"
-    own = next((each for each in told if each["kind"] not in causes.MACHINE), first)
+    whole = why["change_ms"]
+    if whole <= 0:
+        first = max(told, key=_change)
+        text = f" The largest increase{of} is {first['change_ms']:+.3g} ms: {first['what']}"
+    else:
+        first = told[0]
+        part = first["change_ms"]
+        # a part that is larger than the whole by rounding alone is the whole
+        share = f" of {whole:+.3g} ms" if part <= whole * 1.005 else f" (all other parts {whole - part:+.3g} ms)"
+        text = f" {part:+.3g} ms{share}{of}: {first['what']}"
+    own = max((each for each in told if each["kind"] not in causes.MACHINE), key=_change, default=first)
     if own is not first:
         text += f"; the largest part of the job itself, {own['change_ms']:+.3g} ms: {own['what']}"
     return f"{text}."
+
+
+def _change(contributor: dict[str, Any]) -> float:
+    return float(contributor["change_ms"])
 
 
 def _metric(one: Judged) -> dict[str, Any]:
