@@ -27,6 +27,7 @@ def compared_run(
     recording=0.0,
     evaluation=0.0,
     first=0.0,
+    ending=0.0,
 ):
     """Write a result and return its path.
 
@@ -49,6 +50,7 @@ def compared_run(
         recording: milliseconds by which recording makes the first layer of a recorded step longer.
         evaluation: milliseconds of an evaluation after every tenth step.
         first: milliseconds by which the first layer is longer in the first step.
+        ending: milliseconds from the end of the last step to the end of the process.
     """
     name = f"host_{4242 + number}_2026010100000{number}123_ascend_ms"
     store = StoreBuilder(
@@ -98,6 +100,7 @@ def compared_run(
         thread.step(step, begun, start, source=StepSource.OPTIMIZER_CYCLE, flags=coarse)
         if evaluation and step % 10 == 9:
             thread.span("evaluate", Category.EVALUATION, *after(evaluation))
+    after(ending)
     process.anchor(start + MS)
     process.info.ended_ns = RAW_NS + start + MS
     return str(store.write())

@@ -586,6 +586,57 @@ def test_single_long_steps_are_no_cause(calm, tmp_path, every):
     assert not any(row["difference"] for table in ("phases", "bounds") for row in found[table])
 
 
+@pytest.fixture(scope="module")
+def saving(tmp_path_factory):
+    """Write a calm run of 101 sampled steps, and one with pauses in steps 30, 60 and 90 and after the last step."""
+    folder = tmp_path_factory.mktemp("saving")
+    usual = compared_run(folder, steps=101, sampled=4)
+    return usual, compared_run(folder, number=1, steps=101, sampled=4, every=30, pause=500.0, ending=500.0)
+
+
+def test_time_outside_of_the_usual_steps_is_remarkable(saving):
+    """Step 60 was sampled, the other two long steps were not."""
+    first, *others = compared(*saving).splitlines()
+    assert first == (
+        "Outside of the usual steps, these parts of a run take 2.00 s longer: single long steps (+1.50 s), after the "
+        "last step (+500.0 ms). Usual steps differ by +0.0 us, +0.0 %, and vary by 0.0 % without a change."
+    )
+    told = [
+        "  After the last step: 1.0 ms -> 501.0 ms a run. This time is outside of the steps.",
+        "  Single long steps: 0.0 us -> 1.50 s a run beyond the usual step (0 -> 3 steps). The median step and the "
+        "mean step leave out this time.",
+        "  the mean step leaves out single long steps: 0 before; 3 after, 1.50 s beyond the median step",
+    ]
+    assert [line for line in told if line not in others] == []
+    found = as_json(*saving)
+    assert [(row["part"], row["before"]["count"], row["after"]["count"]) for row in found["outside"]] == [
+        ("after the last step", 1, 1),
+        ("single long steps", 0, 3),
+    ]
+    first, *_ = compared(*saving[::-1]).splitlines()
+    assert first.startswith("Outside of the usual steps, these parts of a run take 2.00 s less: single long steps (-1")
+
+
+def test_equal_runs_with_time_outside_of_the_usual_steps_are_not_remarkable(saving, tmp_path):
+    assert compared(saving[1], saving[1]).startswith("Nothing remarkable: ")
+    # in a run that is longer, the same steps recur, so they belong to its mean step
+    longer = compared_run(tmp_path, steps=202, sampled=4, every=30, pause=500.0, ending=500.0)
+    found = as_json(saving[1], longer)
+    assert found["outside"] == [] and (found["before"]["left_out"], found["after"]["left_out"]) == (3, 0)
+
+
+def test_one_long_step_may_be_a_disturbance(calm, tmp_path):
+    found = as_json(calm, compared_run(tmp_path, steps=61, long=2000.0))
+    assert found["outside"] == [] and (found["after"]["left_out"], found["after"]["left_out_ns"]) == (1, 2000 * MS)
+
+
+def test_runs_of_other_lengths_are_compared_by_their_time_per_step(calm, tmp_path):
+    first, *_ = compared(calm, compared_run(tmp_path, steps=30, evaluation=60.0)).splitlines()
+    assert first.startswith(
+        "Outside of the usual steps, these times changed in a run of 61 -> 30 steps: evaluation 0.0 us -> 180.0 ms. "
+    )
+
+
 def tailed(durations, part):
     """Return a digest with some step times in ns; what the mean step has beyond the median step is one part."""
     middle = median(durations) / MS

@@ -239,6 +239,17 @@ def test_evaluation_and_the_first_step_are_shown(gate, tmp_path):
         found = metric(content, name)
         assert (found["base"], found["new"], found["verdict"]) == (*values, "advisory")
     assert code == 0 and any(note.startswith("Evaluation: 240.0 ms -> 600.0 ms a run") for note in content["notes"])
+    longer = compared_run(tmp_path / "c", steps=40, evaluation=60.0, every=15, pause=500.0, ending=600.0)
+    code, content, _ = gate("--runs", before, "--versus", longer)
+    assert code == 0 and metric(content, "outside of steps: after the last step")["new"] == 601.0
+    for text in ("After the last step: 1.0 ms -> 601.0 ms a run", "Single long steps: 0.0 us -> 1.00 s a run"):
+        assert any(note.startswith(text) for note in content["notes"])
+    gate("--save", tmp_path / "stored.json", before)
+    stored = json.loads((tmp_path / "stored.json").read_text())
+    del stored["typical"]["outside"]["after the last step"]  # an old baseline does not have this part
+    (tmp_path / "stored.json").write_text(json.dumps(stored))
+    _, content, _ = gate("--baseline", tmp_path / "stored.json", longer)
+    assert not any(note.startswith("After the last step") for note in content["notes"])
 
 
 def test_the_headline_names_the_largest_part():

@@ -170,7 +170,7 @@ def _explained(decision: Decision, base: Sequence[Digest], new: Sequence[Digest]
     notes = [
         *sampled.notes(sampled.of(base, new), ("the base", "the new version")),
         *rank_work.slower(repeats.typical(base), repeats.typical(new)),
-        *outside_steps.changed(base, new),
+        *map(outside_steps.sentence, outside_steps.changed(base, new)),
         *comparable.remarks(base[0].fingerprint, new[0].fingerprint),
     ]
     return Gated(decide.with_notes(decision, *notes), base, new)

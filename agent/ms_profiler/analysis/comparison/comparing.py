@@ -2,12 +2,12 @@
 
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import asdict, dataclass
-from statistics import median
 from typing import Any, Final
 
-from ms_profiler.analysis.comparison import basis, counting, matching, outside_steps, rank_work, recurrence, sampled
+from ms_profiler.analysis.comparison import basis, counting, matching, outside_steps, rank_work, sampled, side
 from ms_profiler.analysis.comparison.causes import Causes
 from ms_profiler.analysis.comparison.digest import Digest, Module, Named
+from ms_profiler.analysis.comparison.outside_steps import Change
 from ms_profiler.errors import NotComparableError
 
 #: version of the JSON's form
@@ -31,47 +31,6 @@ _DIFFERENCES: Final = {
 _MEMORY: Final = {"host": "host", "device": "device", "allocated": "tensors"}
 #: if two runs share less than this part of their kernel names, they ran on different kinds of devices
 KIN: Final = 0.1
-
-
-@dataclass(frozen=True)
-class Side:
-    """One side of the comparison: one run, or several runs of one job.
-
-    Attributes:
-        source: directory or file, as the user named it.
-        runs: number of runs.
-        step_ns: median step of the side: the median of the runs' median steady steps.
-        least_ns: smallest median step of a run.
-        most_ns: largest median step of a run.
-        mean_ns: mean step of the side, without single disturbed steps: the median of the runs' mean steps; 0 if
-            unknown.
-        steps: the number of steady steps in the run with the fewest of them.
-        sampled: if steps were sampled, the number of sampled steady steps in the run with the fewest of them; the step
-            times are then those of the other steps. 0 if all steps were recorded.
-        left_out: number of steps of all runs that `mean_ns` leaves out.
-        longer: number of the other steps that take more than twice as long as the median step of their run.
-        first_ns: the time from the first record to the end of the first step; None if unknown.
-        own_first_ns: the duration of the first step; None if unknown.
-        ranks: numbers of the ranks that were read.
-        expected: number of ranks of the launch.
-        dropped: number of records, over all runs, that were dropped for lack of room.
-    """
-
-    source: str
-    runs: int
-    step_ns: int
-    least_ns: int
-    most_ns: int
-    mean_ns: int
-    steps: int
-    sampled: int
-    left_out: int
-    longer: int
-    first_ns: int | None
-    own_first_ns: int | None
-    ranks: tuple[int, ...]
-    expected: int
-    dropped: int
 
 
 @dataclass(frozen=True)
@@ -176,13 +135,14 @@ class Comparison:
             kernels, have the same names on every device. Empty if no kernel's operator is known.
         counts: the counts of a step, then the counts of the whole run; without those whose change is uncertain.
         memory: peak memory.
+        outside: the times of a run outside of the usual steps that clearly changed.
         differences: the differences of machine, versions and workload.
         notes: the limits of the comparison, one sentence each.
     """
 
     version: int
-    before: Side
-    after: Side
+    before: side.Side
+    after: side.Side
     causes: Causes
     phases: tuple[Row, ...]
     bounds: tuple[Row, ...]
@@ -192,6 +152,7 @@ class Comparison:
     callers: tuple[Row, ...]
     counts: tuple[Row, ...]
     memory: tuple[Row, ...]
+    outside: tuple[Change, ...]
     differences: tuple[Difference, ...]
     notes: tuple[str, ...]
 
@@ -224,10 +185,11 @@ def compare(before: Sequence[Digest], after: Sequence[Digest], names: tuple[str,
         raise NotComparableError(f"{name} has no steps, {other}.", remedy)
     sides = basis.choose(before, after)
     first, second, matches = sides.first, sides.second, sides.matches
+    outside = tuple(outside_steps.changed(before, after))
     return Comparison(
         version=VERSION,
-        before=_side(names[0], before, first),
-        after=_side(names[1], after, second),
+        before=side.of(names[0], before, first),
+        after=side.of(names[1], after, second),
         causes=sides.causes,
         phases=_times(first.phases, second.phases),
         bounds=_times(first.bounds, second.bounds),
@@ -237,36 +199,14 @@ def compare(before: Sequence[Digest], after: Sequence[Digest], names: tuple[str,
         callers=_times(_callers(first), _callers(second)),
         counts=tuple(_counts(first, second)),
         memory=tuple(_memory(first, second)),
+        outside=outside,
         differences=tuple(_differences(first, second)),
         notes=(
             *sampled.notes(sampled.of(before, after), names),
             *rank_work.slower(first, second),
-            *outside_steps.changed(before, after),
+            *map(outside_steps.sentence, outside),
             *_notes(first, second, matches, names),
         ),
-    )
-
-
-def _side(name: str, found: Sequence[Digest], one: Digest) -> Side:
-    medians, means = ([getattr(run.step, name) for run in found] for name in ("median_ns", "mean_ns"))
-    whole, durations = one.completeness, [run.step.durations_ns for run in found]
-    kept = [recurrence.kept(each, each) for each in durations]
-    return Side(
-        source=name,
-        runs=len(found),
-        step_ns=round(median(medians)),
-        least_ns=min(medians),
-        most_ns=max(medians),
-        mean_ns=round(median(means)) if all(means) else 0,
-        steps=one.step.count,
-        sampled=one.step.sampled,
-        left_out=recurrence.left_out(found),
-        longer=sum(ns > 2 * middle for each, middle in zip(kept, medians, strict=True) for ns in each),
-        first_ns=one.step.first_ns,
-        own_first_ns=one.step.own_first_ns,
-        ranks=whole.present,
-        expected=whole.expected,
-        dropped=whole.dropped,
     )
 
 

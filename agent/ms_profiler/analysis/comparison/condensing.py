@@ -144,6 +144,7 @@ def _step(measures: Measures, steady: pl.DataFrame) -> StepTime:
     others = sampled.others(measures)
     known = steady if others is None else others
     durations = known.sort("start_ns")["duration_ns"].to_list()
+    inside = [] if others is None else steady.sort("start_ns")["duration_ns"].to_list()
     recording, table = measures.recording, measures.steps.table
     first = None
     if not recording.foreign and table.height:
@@ -159,6 +160,7 @@ def _step(measures: Measures, steady: pl.DataFrame) -> StepTime:
         sampled=0 if others is None else steady.height,
         recorded_ns=0 if others is None else round(steady["duration_ns"].median() or 0),  # type: ignore[arg-type]
         own_first_ns=int(table["duration_ns"][0]) if table.height else None,
+        long_sampled_ns=tuple(recurrence.beyond(inside)),
     )
 
 

@@ -350,6 +350,7 @@ _ADDED: Final[dict[str, Any]] = {
     "sampled": 0,
     "recorded_ns": 0,
     "own_first_ns": None,
+    "long_sampled_ns": [],
     "average": None,
     "outside": {},
     "own_work": {},

@@ -10,6 +10,7 @@ from statistics import fmean, median
 from typing import Final, TypeVar
 
 from ms_profiler.analysis.comparison.digest import Digest
+from ms_profiler.analysis.comparison.step_time import StepTime
 
 #: number of blocks into which the steps of one run are divided
 BLOCKS: Final = 5
@@ -36,6 +37,15 @@ def blocks(items: Sequence[_Item]) -> list[Sequence[_Item]]:
     return [items[start : start + size] for start in range(0, len(items) - size + 1, size)]
 
 
+def limit(durations: Sequence[int]) -> float:
+    """Return the duration, in ns, beyond which a step is much longer than the longest step of a usual block.
+
+    Args:
+        durations: the durations of the steps of a run, in ns, in order.
+    """
+    return FAR * median(map(max, blocks(durations))) if durations else 0
+
+
 def kept(items: Sequence[_Item], durations: Sequence[int]) -> list[_Item]:
     """Return the items of all steps, except for steps that are much longer than the longest step of a usual block.
 
@@ -43,8 +53,18 @@ def kept(items: Sequence[_Item], durations: Sequence[int]) -> list[_Item]:
         items: something about each step of a run, in the order of the steps.
         durations: the durations of these steps, in ns.
     """
-    most = FAR * median(map(max, blocks(durations))) if durations else 0
+    most = limit(durations)
     return [item for item, duration in zip(items, durations, strict=True) if duration <= most]
+
+
+def beyond(durations: Sequence[int]) -> list[int]:
+    """Return the durations of the steps that `kept` leaves out, in ns.
+
+    Args:
+        durations: the durations of the steps of a run, in order.
+    """
+    most = limit(durations)
+    return [duration for duration in durations if duration > most]
 
 
 def mean(durations: Sequence[int]) -> int:
@@ -56,13 +76,22 @@ def mean(durations: Sequence[int]) -> int:
     return round(fmean(kept(durations, durations))) if durations else 0
 
 
+def singles(step: StepTime) -> list[int]:
+    """Return the durations of the single long steps of a run, which its mean step leaves out, in ns.
+
+    Args:
+        step: the step times of the run.
+    """
+    return [*beyond(step.durations_ns), *step.long_sampled_ns]
+
+
 def left_out(side: Sequence[Digest]) -> int:
-    """Return the number of steps that the mean steps of some runs leave out.
+    """Return the number of single long steps of some runs, which their mean steps leave out.
 
     Args:
         side: the digests of the runs.
     """
-    return sum(len(run.step.durations_ns) - len(kept(run.step.durations_ns, run.step.durations_ns)) for run in side)
+    return sum(len(singles(run.step)) for run in side)
 
 
 def single(count: int) -> str:

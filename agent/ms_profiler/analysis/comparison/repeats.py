@@ -34,6 +34,7 @@ def typical(runs: Sequence[Digest]) -> Digest:
         recorded_ns=round(median(sampled.recorded(run.step) for run in runs)) if seen else 0,
         mean_ns=round(median(run.step.mean_ns for run in runs)) if all(run.step.mean_ns for run in runs) else 0,
         durations_ns=ordered[len(ordered) // 2].step.durations_ns,
+        long_sampled_ns=ordered[len(ordered) // 2].step.long_sampled_ns,
         count=min(run.step.count for run in runs),
     )
     memory = replace(

@@ -22,6 +22,9 @@ class StepTime:
             recorded.
         recorded_ns: the median of the steady steps that were sampled; 0 if all steps were recorded.
         own_first_ns: the duration of the first step; None if unknown.
+        long_sampled_ns: the durations of single long steps among the sampled steady steps, which `durations_ns` lacks.
+            They are found like those in `durations_ns`, but among the sampled steps alone, because recording makes
+            these longer. Empty if all steps were recorded.
     """
 
     median_ns: int
@@ -34,3 +37,4 @@ class StepTime:
     sampled: int = 0
     recorded_ns: int = 0
     own_first_ns: int | None = None
+    long_sampled_ns: tuple[int, ...] = ()

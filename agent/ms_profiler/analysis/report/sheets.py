@@ -7,8 +7,10 @@ from typing import Final
 from ms_profiler.analysis.comparison import evidence
 from ms_profiler.analysis.comparison.causes import MACHINE, REMARKABLE, Causes, Contributor, toward
 from ms_profiler.analysis.comparison.comparing import Comparison, NamedRow, Row
+from ms_profiler.analysis.comparison.outside_steps import MUCH
 from ms_profiler.analysis.comparison.recurrence import apart, single
 from ms_profiler.analysis.comparison.sampled import Sampled
+from ms_profiler.analysis.comparison.side import Side
 from ms_profiler.analysis.metrics.advice.base import length, size
 from ms_profiler.analysis.report.bounded import PARTS
 
@@ -52,6 +54,9 @@ def verdict(found: Comparison) -> str:
         sentence = f"Nothing remarkable: steps differ by {much}, and vary by {usual:.1f} % without a change."
         if Sampled(causes.sampled).mixed and abs(change) > max(causes.spread, REMARKABLE) * before:
             sentence = f"Nothing is sure: steps differ by {much}, which may be the cost of recording."
+        elif abs(sum(each.share for each in found.outside)) >= MUCH:
+            usual_steps = f"Usual steps differ by {much}, and vary by {usual:.1f} % without a change."
+            sentence = f"{_outside(found)} {usual_steps}"
     else:
         sentence = (
             f"Steps take {length(abs(change))} {'longer' if change >= 0 else 'less'} ({change / before * 100:+.1f} %)"
@@ -74,6 +79,19 @@ def verdict(found: Comparison) -> str:
         ]
         sentence += f" Counts that changed: {'; '.join(words)}."
     return sentence
+
+
+def _outside(found: Comparison) -> str:
+    """Return a sentence about the times outside of the usual steps that clearly changed."""
+    changes = sorted(found.outside, key=lambda each: -abs(each.share))
+    if found.before.total != found.after.total:
+        parts = [f"{each.part} {length(each.before.ns)} -> {length(each.after.ns)}" for each in changes]
+        steps = f"in a run of {found.before.total} -> {found.after.total} steps"
+        return f"Outside of the usual steps, these times changed {steps}: {', '.join(parts)}."
+    more = [each.after.ns - each.before.ns for each in changes]
+    parts = [f"{each.part} ({evidence.signed(ns)})" for each, ns in zip(changes, more, strict=True)]
+    word = "longer" if sum(more) >= 0 else "less"
+    return f"Outside of the usual steps, these parts of a run take {length(abs(sum(more)))} {word}: {', '.join(parts)}."
 
 
 def _because(causes: Causes) -> str:
@@ -170,8 +188,8 @@ def _step(found: Comparison) -> Sheet:
     if before.mean_ns and after.mean_ns:
         rows.append(Row("mean step", before.mean_ns, after.mean_ns, after.mean_ns - before.mean_ns, "ns"))
         if before.left_out or after.left_out:
-            counts = f"{before.left_out} before, {after.left_out} after"
-            below.append(f"the mean step leaves out single long steps: {counts}")
+            counts = [f"{side.left_out} {word}{_beyond(side)}" for side, word in ((before, "before"), (after, "after"))]
+            below.append(f"the mean step leaves out single long steps: {'; '.join(counts)}")
     if found.causes.mean:
         below.append(f"longer than twice the median step: {before.longer} steps before, {after.longer} after")
         below.append("The times in all tables are those of the mean step, because work in some of the steps changed.")
@@ -183,6 +201,10 @@ def _step(found: Comparison) -> Sheet:
         rows.append(Row("first step", *first, first[1] - first[0], "ns"))
     columns = ("time", "before", "after", "difference", "")
     return Sheet("Time", columns, tuple(_row(row, {}) for row in rows), tuple(below))
+
+
+def _beyond(side: Side) -> str:
+    return f", {length(side.left_out_ns)} beyond the median step" if side.left_out else ""
 
 
 def _of(title: str, first: str, rows: Sequence[Row], most: int, words: Mapping[str, str | None]) -> Iterator[Sheet]:
