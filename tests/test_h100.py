@@ -174,7 +174,7 @@ def test_with_gloo_the_rank_whose_gpu_computes_longer_is_late(gloo, capsys):
     found = json.loads(capsys.readouterr().out)
     (late,) = found["late"]
     assert (late["rank"], late["cause"], late["step"]) == (1, "computing", None)
-    assert found["verdict"].startswith("Rank 1 is late: it computes for longer, ")
+    assert found["verdict"].startswith("Rank 1 is late by 21.8 ms a step: it computes for longer, 27.9 ms a step more")
     assert [row["role"] for row in found["ranks"]] == ["waits", "late"]
 
 
