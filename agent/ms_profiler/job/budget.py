@@ -221,8 +221,8 @@ class Budget:
         before, self._records, self._count, self._spent = self._count, records, count, 0
         self._pace.looked(now)
         self.next_look = count + self._pace.steps
-        steps, lengths = count - before, host.steps.lengths(count - before)
-        passed = now - then if then else _middle(lengths or [0]) * steps
+        steps = count - before
+        passed = now - then if then else _middle(host.steps.lengths(steps) or [0]) * steps
         taken, share = computed * HOOK + sum(self.expected.values()) * steps + spent, self._affordable(passed / steps)
         if taken <= share * passed * (1 if then else EXCESS) or not passed:
             return

@@ -135,15 +135,13 @@ def _by_itself(late: Late, found: Cause, more_ns: int | None) -> Cause:
         found: the largest part of its lateness.
         more_ns: by how much longer it worked on processors, ns; 0: hardly longer; None: unknown.
     """
-    if found.kind == UNKNOWN and more_ns:
-        return replace(found, kind=WORK, excess_ns=more_ns)
-    if found.kind != bounds.RUNNABLE:
-        return found
-    left_out = (bounds.RUNNABLE, *_ON_PROCESSOR) if more_ns == 0 else (bounds.RUNNABLE,)
-    others = {part: excess for part, excess in found.parts.items() if part not in left_out}
-    alone = _cause(replace(late, excess_ns=late.excess_ns - found.excess_ns), others)
+    alone = found
+    if found.kind == bounds.RUNNABLE:
+        left_out = (bounds.RUNNABLE, *_ON_PROCESSOR) if more_ns == 0 else (bounds.RUNNABLE,)
+        others = {part: excess for part, excess in found.parts.items() if part not in left_out}
+        alone = _cause(replace(late, excess_ns=late.excess_ns - found.excess_ns), others)
     if alone.kind == UNKNOWN and more_ns:
-        return replace(alone, kind=WORK, excess_ns=more_ns, parts=found.parts)
+        alone = replace(alone, kind=WORK, excess_ns=more_ns)
     return found if alone.excess_ns <= 0 or alone.kind == UNKNOWN else replace(alone, parts=found.parts)
 
 

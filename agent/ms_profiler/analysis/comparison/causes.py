@@ -9,6 +9,7 @@ or something else on which the whole job depends. This common factor is a contri
 from bisect import bisect_left
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 from itertools import accumulate
 from statistics import median
 from typing import Final
@@ -239,7 +240,7 @@ class _Pairs:
 
     def has_factor(self) -> bool:
         """Return whether the two runs have enough modules to compute a common factor of their times."""
-        return len(self._ratios()) >= AGREEING
+        return len(self._ratios) >= AGREEING
 
     def factor(self) -> float:
         """Return the factor by which all computing changed; 1 if it did not change, or not by a common factor.
@@ -248,7 +249,7 @@ class _Pairs:
         returned, so that neither many small modules nor a large one decides. If one is > 1 and the other < 1, it is 1.
         It is also 1 if too few modules agree on it. Then it cannot be told from the changes of single modules.
         """
-        known = self._ratios()
+        known = self._ratios
         if not known:
             return 1.0
         middle = median(ratio for ratio, _ in known)
@@ -268,8 +269,9 @@ class _Pairs:
             factor: the common factor.
         """
         least = max(BEYOND, abs(factor - 1) / 2)
-        return [(ratio, time) for ratio, time in self._ratios() if abs(ratio - factor) <= least]
+        return [(ratio, time) for ratio, time in self._ratios if abs(ratio - factor) <= least]
 
+    @cached_property
     def _ratios(self) -> list[tuple[float, int]]:
         """Return (factor of its time, time before in ns) of each module of at least `ASKED` of a step, by factor."""
         least = ASKED * self.first.told_ns

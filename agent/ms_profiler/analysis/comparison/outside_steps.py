@@ -101,15 +101,13 @@ def changed(before: Sequence[Digest], after: Sequence[Digest]) -> Iterator[Chang
     limit = max(recurrence.limit(run.step.durations_ns) for run in (*before, *after))
     speed = _step(after) / max(_step(before), 1)
     usual = median(run.step.total for run in before)
-    training = median(
-        run.step.median_ns + sum(_per_step([run], name, limit)[0] for name in _TRAINING) for run in before
-    )
+    training = median(run.step.median_ns + sum(_per_step(run, name, limit) for name in _TRAINING) for run in before)
     for name, title in (*PARTS.items(), (LONG, LONG)):
         # a stored baseline may be older than this part, and the end of a process takes some time in each run
         if name == stretches.AFTER and not all(name in run.outside for run in (*before, *after)):
             continue
         steps = usual if name == stretches.AFTER else None
-        first, second = (_per_step(side, name, limit, steps) for side in (before, after))
+        first, second = ([_per_step(run, name, limit, steps) for run in side] for side in (before, after))
         middle = median(first), median(second)
         apart = max(first) < min(second) or max(second) < min(first)
         if not apart or abs(middle[1] - middle[0]) < LARGE * training:
@@ -160,9 +158,9 @@ def _part(run: Digest, name: str, limit: float) -> Outside:
     return Outside(sum(duration - run.step.median_ns for duration in long), len(long))
 
 
-def _per_step(side: Sequence[Digest], name: str, limit: float, steps: float | None = None) -> list[float]:
-    """Return the time of a part in ns per step, for each run: divided by `steps`, or else by the steps of the run."""
-    return [_part(run, name, limit).ns / max(steps or run.step.total, 1) for run in side]
+def _per_step(run: Digest, name: str, limit: float, steps: float | None = None) -> float:
+    """Return the time of a part of a run in ns per step: divided by `steps`, or else by the steps of the run."""
+    return _part(run, name, limit).ns / max(steps or run.step.total, 1)
 
 
 def _typical(side: Sequence[Outside]) -> Outside:

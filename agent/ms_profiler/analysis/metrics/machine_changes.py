@@ -7,6 +7,7 @@ may grow although its work is the same, and although the machine slows the whole
 
 import math
 import statistics
+from functools import cached_property
 from typing import Any, Final, NamedTuple
 
 import polars as pl
@@ -74,7 +75,7 @@ class _Load:
         """Return the median of an amount in a step on both sides."""
         return _Sides(*(statistics.median(amount.filter(side).to_list()) for side in self._sides))
 
-    @property
+    @cached_property
     def risen(self) -> dict[str, _Sides]:
         """Return the processors that other processes or other virtual machines use, if they keep the machine busier."""
         load = self.load
@@ -101,13 +102,9 @@ class _Load:
         longer = self.rate(load.queued).rise(self._longer) >= WAITS or more * 1e3 >= growth_ms
         return longer or (part and bool(self.risen))
 
-    def stated(self, risen: dict[str, _Sides]) -> dict[str, Any]:
-        """Return how the machine got busier, in the form of the summary.
-
-        Args:
-            risen: the result of `risen`.
-        """
-        waited = self.each(self.load.queued)
+    def stated(self) -> dict[str, Any]:
+        """Return how the machine got busier, in the form of the summary."""
+        risen, waited = self.risen, self.each(self.load.queued)
         before, after = (milliseconds(seconds * 1e9) for seconds in waited)
         waits = {"before": before, "after": after}
         return {
@@ -149,10 +146,10 @@ def told(
     if not sides.known:
         return change | {"machine": None}
     growth_ms = max((abs(each["after_ms"] - each["before_ms"]) for each in modules), default=math.inf)
-    risen, waits = sides.risen, sides.waits(growth_ms)
+    waits = sides.waits(growth_ms)
     device = recording.device is not None and not recording.device.on_host
     on_host = found is None or found.basis == "host"
-    if waits if on_host else bool(risen or waits) and not device:
+    if waits if on_host else bool(sides.risen or waits) and not device:
         most_ms = _most_ns(sides, recording, steps, device) / 1e6 if on_host else math.inf
         modules = [
             each
@@ -160,7 +157,7 @@ def told(
             if "count_after" in each or most_ms <= EXPLAINED * abs(each["after_ms"] - each["before_ms"])
         ]
     stated = waits or modules != change["modules"]
-    return change | {"modules": modules, "machine": sides.stated(risen) if stated else None}
+    return change | {"modules": modules, "machine": sides.stated() if stated else None}
 
 
 def _most_ns(sides: _Load, recording: tables.Recording, steps: Steps, device: bool) -> float:

@@ -35,21 +35,29 @@ def sums(recording: tables.Recording) -> pl.DataFrame:
     Returns:
         `function` (name, file and line), `calls`, `ns` (time of all calls; calls on several threads are added up).
     """
-    names = recording.names
-    texts = names.filter(names.str.starts_with(TRANSFORM_TIME) | names.str.starts_with(TRANSFORM_CALLS))
-    if texts.is_empty():
-        return pl.DataFrame(schema={"function": pl.String, "calls": pl.Int64, "ns": pl.Int64})
-    # each counter has the sum since the begin of the recording, so the last value is the largest one
-    last = recording.counters.group_by("process", "name").agg(pl.col("value").max())
-    named = last.with_columns(names.gather(last["name"]).alias("text"))
-
-    def of(prefix: str, column: str) -> pl.DataFrame:
-        own = named.filter(pl.col("text").str.starts_with(prefix))
-        function = pl.col("text").str.slice(len(prefix)).alias("function")
-        return own.group_by(function).agg(pl.col("value").sum().cast(pl.Int64).alias(column))
-
-    found = of(TRANSFORM_CALLS, "calls").join(of(TRANSFORM_TIME, "ns"), on="function")
+    calls, ns = (
+        _largest(recording, prefix).group_by("function").agg(pl.col("value").sum().cast(pl.Int64).alias(column))
+        for prefix, column in ((TRANSFORM_CALLS, "calls"), (TRANSFORM_TIME, "ns"))
+    )
+    found = calls.join(ns, on="function")
     return found.filter(pl.col("calls") > 0).sort("ns", "function", descending=[True, False])
+
+
+def _largest(recording: tables.Recording, prefix: str) -> pl.DataFrame:
+    """Return the largest value of each process's counters of functions: `function` and `value`.
+
+    A counter of a sum since the begin of the recording has its last value there.
+
+    Args:
+        recording: the run.
+        prefix: the begin of the counters' names; the function follows.
+    """
+    texts = (
+        pl.DataFrame({"text": recording.names}).with_row_index("name").filter(pl.col("text").str.starts_with(prefix))
+    )
+    own = recording.counters.join(texts, on="name")
+    largest = own.group_by("process", "text").agg(pl.col("value").max())
+    return largest.select(pl.col("text").str.strip_prefix(prefix).alias("function"), "value")
 
 
 def words(recording: tables.Recording, used: Steps) -> str:
@@ -82,18 +90,13 @@ def elsewhere(recording: tables.Recording) -> tuple[str, str]:
     Args:
         recording: the run.
     """
-    names = recording.names
-    if not names.str.starts_with(TRANSFORM_PROCESSES).any():
+    found = _largest(recording, TRANSFORM_PROCESSES).group_by("function").agg(pl.col("value").max().cast(pl.Int64))
+    if found.is_empty():
         return "", ""
-    largest = recording.counters.group_by("name").agg(pl.col("value").max().cast(pl.Int64))
-    named = largest.with_columns(names.gather(largest["name"]).alias("text"))
-    found = named.filter(pl.col("text").str.starts_with(TRANSFORM_PROCESSES)).sort("text")
     parts = [
-        f"{text.removeprefix(TRANSFORM_PROCESSES)} in {count:,} process{'es' if count != 1 else ''}"
-        for count, text in found.select("value", "text").head(LISTED).iter_rows()
+        f"{function} in {count:,} process{'es' if count != 1 else ''}"
+        for function, count in found.sort("function").head(LISTED).iter_rows()
     ]
-    if not parts:
-        return "", ""
     rest = f", and {found.height - LISTED} more" if found.height > LISTED else ""
     text = f"; python_multiprocessing runs functions of the dataset in other processes: {', '.join(parts)}{rest}"
     return f"{text}; their time there is not recorded", REMEDY

@@ -2,7 +2,7 @@
 
 from typing import Any, Final
 
-from ms_profiler.analysis.metrics import wording
+from ms_profiler.analysis.metrics import bounds, wording
 from ms_profiler.analysis.metrics.phases import NAMES, OTHER
 from ms_profiler.analysis.report.durations import milliseconds
 from ms_profiler.store.format import Category
@@ -12,8 +12,8 @@ DATA: Final = NAMES[Category.DATA]
 MUCH: Final = 0.1
 #: what the stepping thread does outside of all phases -> words for it
 _OUTSIDE: Final = {
-    "blocked": "the stepping thread is asleep or blocked",
-    "host": "the stepping thread runs code",
+    bounds.BLOCKED: "the stepping thread is asleep or blocked",
+    bounds.HOST: "the stepping thread runs code",
 }
 
 
