@@ -84,5 +84,24 @@ def test_without_free_space_nothing_is_recorded(job, mounted):
     run = job(code, options={"output_path": str(disk)})
     assert (run.code, run.out) == (0, "True\n")
     (line,) = run.lines
-    assert "a tenth of the free space leave" in line and "256 are needed" in line and "not profiled" in line
+    assert "a tenth of the free disk space leaves" in line and "256 are needed" in line and "not profiled" in line
     assert not any(os.scandir(disk))
+
+
+def test_a_limit_by_the_free_space_is_called_so(job, mounted):
+    disk = mounted("-t", "tmpfs", "-o", "size=12m", "tmpfs")
+    code = """
+import torch
+model = torch.nn.Linear(4, 4)
+optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+for _ in range(400):
+    for _ in range(20):
+        model(torch.ones(2, 4)).sum().backward()
+    optimizer.step()
+"""
+    run = job(code, options={"output_path": str(disk), "overhead_budget": 0})
+    assert run.code == 0, run.err
+    (result,) = disk.iterdir()
+    info = json.loads((result / layout.FRAMEWORK / "run_info.json").read_text())
+    (entry,) = (entry for entry in info["not_collected"] if entry["what"].startswith("operators"))
+    assert entry["why"] == "a tenth of the free disk space was reached"

@@ -70,6 +70,8 @@ class Recording:
         self.options = settings
         self.identity = identity
         self.result = ""
+        #: what sets the limit of the records on disk
+        self.limited_by = "max_disk"
         #: whether the file system has answered so far
         self.reachable = True
         #: metadata of the script: key -> text or JSON value
@@ -162,8 +164,10 @@ class Recording:
 
     def limit(self) -> int:
         """Return the bytes that the records of all processes of this result may take."""
-        free = os.statvfs(self.result)
-        return layout.recorded_share(min(self.options.max_disk, free.f_bavail * free.f_frsize // FREE_SHARE))
+        disk = os.statvfs(self.result)
+        share = disk.f_bavail * disk.f_frsize // FREE_SHARE
+        self.limited_by = "max_disk" if self.options.max_disk <= share else "a tenth of the free disk space"
+        return layout.recorded_share(min(self.options.max_disk, share))
 
     def fill(self, recorder: "Recorder", limit: int, first_slots: int = FIRST_SLOTS) -> None:
         """Open the recorder in a folder of this process.
@@ -178,8 +182,7 @@ class Recording:
         """
         try:
             if limit < LEAST:
-                left = f"max_disk and a tenth of the free space leave {limit // 1000} kB"
-                raise OSError(f"{left}, {LEAST // 1000} are needed")
+                raise OSError(f"{self.limited_by} leaves {limit // 1000} kB, {LEAST // 1000} are needed")
             self._fill(recorder, limit, first_slots)
         except OSError:
             self._remove_empty()

@@ -125,7 +125,10 @@ class Aclprof(Interface):
         if host.left_running:
             return f"MindSpore's own profiler has it: {host.left_running}"
         least, left = LEAST_STORAGE // 10**6, _room(host) // 10**6
-        return f"max_disk leaves {left} MB for aclprof, which needs {least} MB or more" if left < least else ""
+        if left >= least:
+            return ""
+        assert host.home is not None
+        return f"{host.home.limited_by} leaves {left} MB for aclprof, which needs {least} MB or more"
 
     def version(self, library: str, number: int) -> str:
         """Return the version of CANN's toolkit, because aclprof's library does not report a version."""
