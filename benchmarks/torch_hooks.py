@@ -1,8 +1,8 @@
 """Measure what ms-profiler's hooks on PyTorch cost in steps that are not sampled.
 
 The job trains a few small layers, bound by launches. Blocks of steps with the hooks and without them alternate in one
-process. The budget is so small that hardly any step is sampled, and that ms-profiler takes most hooks away between
-bursts. The first line measures the hooks that stay between bursts, the second line all hooks.
+process. The budget is so small that hardly any step is sampled, and that most hooks rest between bursts. The first line
+measures hooks at rest, the second line hooks that do not rest.
 
 usage: torch_hooks.py [ROUNDS]
 """
@@ -93,10 +93,10 @@ def main() -> None:
 
     print(pairs.machine())
     if rest.resting:
-        measure("hooks that stay between bursts")
+        measure("hooks at rest, as between bursts")
     rest.stop()
     block(BEFORE)
-    measure("all hooks")
+    measure("hooks that do not rest")
 
 
 if __name__ == "__main__":

@@ -6,9 +6,9 @@
 #include <structmember.h>
 
 #include "heap_type.h"
+#include "shield.h"
 #include "steps.h"
 #include "vectorcall.h"
-#include "wrapper.h"
 #include "writer.h"
 
 /* A hook for the begin or the end of an optimizer's step. */
@@ -22,9 +22,10 @@ typedef struct {
   PyObject *forked; /* a list: the session, in a fork child that does not record yet; otherwise empty */
   uint8_t category; /* of the span */
   char begins;      /* true: the hook for the begin of a step */
-  char resting;     /* true: steps are counted, but have no spans; see job/rest.py */
   unsigned long long counted; /* address of the optimizer whose steps are noted at their ends only; 0: there is none */
 } hook;
+
+bool msp_resting;
 
 /* The optimizer's step that runs on this thread, if `begins` has noted its begin. */
 static __thread struct {
@@ -41,9 +42,9 @@ static __thread struct {
 static bool begins(const hook *self, PyObject *optimizer, const void *frame) {
   PyObject *steps = self->steps;
   if (running.refused != 0 || running.frame != NULL || !msp_steps_of_lone(steps, optimizer)) return false;
-  PyObject *label = self->resting ? NULL : msp_by_id(self->labels, Py_TYPE(optimizer));
+  PyObject *label = msp_resting ? NULL : msp_by_id(self->labels, Py_TYPE(optimizer));
   bool named = label != NULL && PyTuple_Check(label) && PyTuple_Size(label) == 2;
-  bool usual = (named || self->resting) && msp_steps_work(steps, false);
+  bool usual = (named || msp_resting) && msp_steps_work(steps, false);
   if (usual) {
     running.frame = frame;
     running.optimizer = optimizer;
@@ -120,7 +121,7 @@ static PyObject *hook_call(PyObject *object, PyObject *const *args, size_t flagg
     if (counted && !self->begins) done = note_end(self->steps, args[0]);
     if (done == 0) done = note(self, args[0], PyEval_GetFrame());
   }
-  if (done < 0 && !msp_handled(self->failed)) return NULL;
+  if (done < 0 && !msp_shield_handled(self->failed)) return NULL;
   if (done == 0) return call(self->python, args, flagged, names);
   Py_RETURN_NONE;
 }
@@ -202,7 +203,16 @@ static PyObject *optimizer_steps(PyObject *module, PyObject *unused) {
   return PyLong_FromUnsignedLongLong(running.ended);
 }
 
+static PyObject *rest(PyObject *module, PyObject *on) {
+  (void)module;
+  int truth = PyObject_IsTrue(on);
+  if (truth < 0) return NULL;
+  msp_resting = truth != 0;
+  Py_RETURN_NONE;
+}
+
 static PyMethodDef functions[] = {
+    {"rest", rest, METH_O, "Let hooks that may rest record nothing from now on (true), or record again (false)."},
     {"take_optimizer_step", take_optimizer_step, METH_NOARGS,
      "Leave the running step of an optimizer to Python -> (id of its frame, token, id of the optimizer), or None. If "
      "the "
@@ -221,7 +231,6 @@ static PyMethodDef methods[] = {
 };
 static PyMemberDef members[] = {
     {"__vectorcalloffset__", T_PYSSIZET, offsetof(hook, call), READONLY, NULL},
-    {"resting", T_BOOL, offsetof(hook, resting), 0, NULL},
     {"counted", T_ULONGLONG, offsetof(hook, counted), 0, NULL},
     {NULL, 0, 0, 0, NULL},
 };

@@ -9,6 +9,11 @@
 
 #define PY_SSIZE_T_CLEAN
 #include <Python.h>
+#include <stdbool.h>
+
+/* Whether hooks that may rest record nothing now: a wrapper with `rests` only calls its function, and the steps of
+ * optimizers have no spans; see job/rest.py. */
+extern bool msp_resting;
 
 /* Add the type of the hooks and the functions to a module. Returns 0, or -1 with an exception set. */
 int msp_optimizers_add(PyObject *module);

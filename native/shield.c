@@ -119,4 +119,18 @@ static PyMethodDef functions[] = {
     {NULL, NULL, 0, NULL},
 };
 
+bool msp_shield_handled(PyObject *failed) {
+  if (failed == NULL) return false;
+  PyObject *kind, *value, *trace;
+  PyErr_Fetch(&kind, &value, &trace);
+  PyErr_NormalizeException(&kind, &value, &trace);
+  if (trace != NULL) PyException_SetTraceback(value, trace);
+  PyObject *answer = PyObject_CallFunctionObjArgs(failed, value, NULL);
+  Py_XDECREF(kind);
+  Py_XDECREF(value);
+  Py_XDECREF(trace);
+  Py_XDECREF(answer);
+  return answer != NULL;
+}
+
 int msp_shield_add(PyObject *module) { return PyModule_AddFunctions(module, functions); }

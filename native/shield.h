@@ -16,6 +16,10 @@
  * Returns whether that is so. */
 bool msp_shield_clear(void);
 
+/* Pass the current exception to a Python function. Returns true if the function handled the exception. Returns false,
+ * with the exception set, if the exception is the job's, or if there is no function (NULL). */
+bool msp_shield_handled(PyObject *failed);
+
 /* Add the function `shield` to a module. Returns 0, or -1 with an exception set. */
 int msp_shield_add(PyObject *module);
 

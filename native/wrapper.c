@@ -7,6 +7,8 @@
 #include <structmember.h>
 
 #include "heap_type.h"
+#include "optimizers.h"
+#include "shield.h"
 #include "shortcut.h"
 #include "steps.h"
 #include "vectorcall.h"
@@ -28,6 +30,7 @@ typedef struct {
   uint8_t category;
   uint8_t outermost; /* a kind: of a thread's nested calls of one kind, only the outermost is recorded; 0: all are */
   char idle;         /* true: a call only calls the function, and records nothing */
+  char rests;        /* true: so does a call while `msp_resting` is true */
   msp_shortcut shortcut;
 } wrapper;
 
@@ -42,20 +45,6 @@ static PyObject *run(const wrapper *self, PyObject *const *args, size_t flagged,
   PyObject *result = call(self->function, args, flagged, names);
   msp_steps_enter();
   return result;
-}
-
-bool msp_handled(PyObject *failed) {
-  if (failed == NULL) return false;
-  PyObject *kind, *value, *trace;
-  PyErr_Fetch(&kind, &value, &trace);
-  PyErr_NormalizeException(&kind, &value, &trace);
-  if (trace != NULL) PyException_SetTraceback(value, trace);
-  PyObject *answer = PyObject_CallFunctionObjArgs(failed, value, NULL);
-  Py_XDECREF(kind);
-  Py_XDECREF(value);
-  Py_XDECREF(trace);
-  Py_XDECREF(answer);
-  return answer != NULL;
 }
 
 /* Return the flags for a span that the current exception ends. Two exceptions are no failure: StopIteration, and the
@@ -79,7 +68,7 @@ static bool begin(const wrapper *self, uint32_t name, uint8_t category, uint64_t
   if (*token != 0 || self->forked == NULL || PyList_Size(self->forked) == 0) return true;
   PyObject *session = PyList_GetItem(self->forked, 0);
   PyObject *done = session == NULL ? NULL : PyObject_CallMethod(session, "reopen", NULL);
-  if (done == NULL && !msp_handled(self->failed)) return false;
+  if (done == NULL && !msp_shield_handled(self->failed)) return false;
   Py_XDECREF(done);
   *token = msp_begin(name, category, arg);
   return true;
@@ -107,7 +96,7 @@ static PyObject *call_after(const wrapper *self, PyObject *state, PyObject *resu
   }
   PyObject *answer = PyObject_CallFunctionObjArgs(self->after, state, result == NULL ? Py_None : result,
                                                   value == NULL ? Py_None : value, NULL);
-  bool succeeded = answer != NULL || msp_handled(self->failed);
+  bool succeeded = answer != NULL || msp_shield_handled(self->failed);
   Py_XDECREF(answer);
   if (succeeded) {
     if (result == NULL) PyErr_Restore(kind, value, trace);
@@ -123,7 +112,7 @@ static PyObject *call_after(const wrapper *self, PyObject *state, PyObject *resu
 /* Call the Python function `before`, the wrapped function, and the Python function `after`. */
 static PyObject *hooked(const wrapper *self, PyObject *const *args, size_t flagged, PyObject *names) {
   PyObject *state = call(self->before, args, flagged, names);
-  if (state == NULL && !msp_handled(self->failed)) return NULL;
+  if (state == NULL && !msp_shield_handled(self->failed)) return NULL;
   if (self->outermost != 0) ++depths[self->outermost];
   PyObject *result = run(self, args, flagged, names);
   if (self->outermost != 0) --depths[self->outermost];
@@ -139,7 +128,7 @@ static bool read_label(const wrapper *self, PyObject *label, uint64_t values[3],
   memset(values, 0, 3 * sizeof *values);
   values[1] = self->category;
   if (label == NULL) {
-    *failed = !msp_handled(self->failed);
+    *failed = !msp_shield_handled(self->failed);
     return true;
   }
   bool plain = PyTuple_Check(label) && PyTuple_Size(label) == 3;
@@ -181,8 +170,13 @@ static PyObject *wrapper_vectorcall(PyObject *object, PyObject *const *args, siz
   size_t count = (size_t)COUNT(flagged);
   bool inner = self->outermost != 0 && depths[self->outermost] > 0;
   PyObject *result;
-  msp_steps_enter();
   Py_INCREF(object); /* the job may remove the wrapper during the call */
+  if (self->rests && msp_resting) {
+    result = call(self->function, args, flagged, names);
+    Py_DECREF(object);
+    return result;
+  }
+  msp_steps_enter();
   if (self->shortcut.kind != 0 && !inner && (self->forked == NULL || PyList_Size(self->forked) == 0) &&
       msp_shortcut_take(&self->shortcut, args, count, names)) {
     result = recorded(self, self->shortcut.name, self->shortcut.category, 0, args, flagged, names);
@@ -205,15 +199,15 @@ static PyObject *wrapper_vectorcall(PyObject *object, PyObject *const *args, siz
 
 static int wrapper_init(PyObject *object, PyObject *args, PyObject *keywords) {
   static char *names[] = {"function", "name",   "category",  "before", "after",    "labels", "describe",
-                          "failed",   "forked", "outermost", "idle",   "shortcut", NULL};
+                          "failed",   "forked", "outermost", "idle",   "shortcut", "rests",  NULL};
   wrapper *self = (wrapper *)object;
   PyObject *function, *before = NULL, *after = NULL, *labels = NULL, *describe = NULL, *failed = NULL, *forked = NULL;
   PyObject *shortcut = NULL;
   unsigned int name = 0;
-  unsigned char category = 0, outermost = 0, idle = 0;
-  if (!PyArg_ParseTupleAndKeywords(args, keywords, "O|IbOOO!OOO!bbO!", names, &function, &name, &category, &before,
+  unsigned char category = 0, outermost = 0, idle = 0, rests = 0;
+  if (!PyArg_ParseTupleAndKeywords(args, keywords, "O|IbOOO!OOO!bbO!b", names, &function, &name, &category, &before,
                                    &after, &PyDict_Type, &labels, &describe, &failed, &PyList_Type, &forked, &outermost,
-                                   &idle, &PyTuple_Type, &shortcut)) {
+                                   &idle, &PyTuple_Type, &shortcut, &rests)) {
     return -1;
   }
   if (self->function != NULL || (before == NULL) != (after == NULL) ||
@@ -234,6 +228,7 @@ static int wrapper_init(PyObject *object, PyObject *args, PyObject *keywords) {
   self->category = category;
   self->outermost = outermost;
   self->idle = (char)idle;
+  self->rests = (char)rests;
   self->call = wrapper_vectorcall;
   return 0;
 }

@@ -8,13 +8,8 @@
 
 #define PY_SSIZE_T_CLEAN
 #include <Python.h>
-#include <stdbool.h>
 
 /* Add the type `Wrapper` and its functions to a module. Returns 0, or -1 with an exception set. */
 int msp_wrapper_add(PyObject *module);
-
-/* Pass the current exception to a Python function. Returns true if the function handled the exception. Returns false,
- * with the exception set, if the exception is the job's, or if there is no function (NULL). */
-bool msp_handled(PyObject *failed);
 
 #endif

@@ -27,6 +27,7 @@ def run(
     lasting=0,
     seed=7,
     chance=7,
+    over=0.0,
 ):
     """Simulate a job whose sampled steps cost more than others.
 
@@ -42,6 +43,7 @@ def run(
         lasting: number of steps after which the speed of the machine changes, again and again; 0 for never.
         seed: number from which the positions of bursts follow.
         chance: number from which the disturbances of the job follow.
+        over: the share of the time that hooks take beyond the budget.
 
     Returns:
         (stretch, whether it was sampled) of each step, and the true share of the cost in the job's time.
@@ -49,6 +51,7 @@ def run(
     chance, now, paid, speed = random.Random(chance), 0, 0.0, 1.0
     lengths = []
     bursts, seen = Bursts(share, 0, 0, debt, cost / 3, STEP, partial(newest, lengths), seed), []
+    bursts.over = over
     for count in range(1, steps + 1):
         if lasting and count % lasting == 0:
             speed = chance.uniform(0.7, 1.4)
@@ -185,3 +188,11 @@ def test_a_slow_step_does_not_starve_sampling():
         elif length > bursts.long_ns:
             bursts.slow(count, int(now))
     assert sampled > 20
+
+
+@pytest.mark.parametrize("seed", range(12))
+def test_recording_borrows_less_where_hooks_alone_exceed_the_budget(seed):
+    job = partial(run, 0.0006, 450_000, slower_from=15_000, slower=1.05, noise=0.03, debt=6e6, seed=seed, chance=seed)
+    (_, most), (seen, paid) = job(), job(over=0.0026)
+    assert paid < 0.0025 and paid < 0.85 * most
+    assert sum(kind for _, kind in seen[15_000:]) >= 2 * SPENT, "the steps after a change are sampled all the same"

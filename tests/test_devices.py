@@ -76,7 +76,7 @@ def test_kernels_are_in_the_tables(device_job):
 def test_kernels_of_steps_that_are_not_sampled_are_all_there_and_shared_among_modules(device_job, count, budget):
     """Each step launches the same kernels, so the estimate equals the planted times.
 
-    In a long run, hooks are away between bursts of samples. Then not even the passes of a step are known.
+    In a long run, hooks rest between bursts of samples. Then not even the passes of a step are known.
     """
     run = device_job("plain", count, options={"overhead_budget": budget})
     assert run.code == 0, run.err

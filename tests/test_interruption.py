@@ -158,13 +158,12 @@ def test_a_burst_begins_and_ends_for_all(sampled):
             next_look=5,
             long_ns=1 << 60,
             usual=1.0,
-            rare=False,
             inverse=False,
             spend=lambda ns: None,
         )
         plan.passed = lambda *_: vars(plan).update(sampled=sampled, next_look=9)
         job._budget._bursts, job._budget._cost = plan, {"span_ns": 0}
-        job._budget._affordable = lambda _: 1.0
+        job._budget._affordable = lambda _: (1.0, 0.0)
         job.recorder.stats = lambda: SimpleNamespace(records=0)
         job.recorder.record = job.recorder.intern = lambda *_: 0
         job.recorder.hook_times = lambda _: (0, [])

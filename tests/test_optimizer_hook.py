@@ -17,7 +17,9 @@ class Owner:
 
 @pytest.fixture
 def native():
-    return pytest.importorskip("ms_profiler._native")
+    module = pytest.importorskip("ms_profiler._native")
+    yield module
+    module.rest(False)
 
 
 def quick_hook(native, steps, python, begins):
@@ -41,7 +43,7 @@ def test_steps_of_the_counted_optimizer_are_noted_at_their_ends_by_c_code_alone(
     optimizer, other, python = Owner(), Owner(), []
     steps = lone_steps(optimizer)
     begin, end = (quick_hook(native, steps, lambda *args: python.append(args), begins) for begins in (True, False))
-    begin.resting = end.resting = True
+    native.rest(True)
     begin.counted = end.counted = id(optimizer)
     before = steps.count
     for _ in range(3):
@@ -65,11 +67,11 @@ def test_steps_of_the_counted_optimizer_are_noted_at_their_ends_by_c_code_alone(
     assert len(python) == 4, "the next step has no begin, and Python code notes it"
 
 
-def test_a_step_that_no_hook_has_begun_is_left_to_python_code_also_while_hooks_are_away(native):
+def test_a_step_that_no_hook_has_begun_is_left_to_python_code_also_while_hooks_rest(native):
     optimizer = Owner()
     steps = lone_steps(optimizer)
     hook = quick_hook(native, steps, print, begins=True)
-    hook.resting = True
+    native.rest(True)
     steps.suspend()
     steps.resume()
     assert steps.running is None and not hook.take(optimizer, None)
@@ -88,7 +90,7 @@ def test_the_lengths_of_the_last_steps_are_kept(native):
         steps.turn_ended(StepSource.OPTIMIZER_CYCLE, id(optimizer), at, optimizer)
     assert steps.lengths(3) == [1_000] * 3 and len(steps.lengths(1 << 40)) == 512
     begin, end = (quick_hook(native, steps, print, begins) for begins in (True, False))
-    begin.resting = end.resting = True
+    native.rest(True)
     begin.counted = end.counted = id(optimizer)
     begin(optimizer, (), {})
     end(optimizer, (), {})

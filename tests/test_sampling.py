@@ -103,14 +103,14 @@ def test_totals_are_of_all_steps_and_say_so(run, measures):
     assert net["scaled"] and net["count"] == pytest.approx(count, abs=1)
     steps = summary["whole_run"][0]["parts"]
     (inside,) = (part for part in steps if part["part"] == "steps")
-    # Hooks are taken away between bursts if the steps are short. On a busy machine, the steps may be too long for that.
+    # Hooks rest between bursts if the steps are short. On a busy machine, the steps may be too long for that.
     # Then the phases are recorded in every step.
-    away = not table["number"].is_in(updates(measures)["step"].implode()).all()
-    assert inside["scaled"] is away
+    rested = not table["number"].is_in(updates(measures)["step"].implode()).all()
+    assert inside["scaled"] is rested
     assert sum(inside["contains_ms"].values()) == pytest.approx(inside["total_ns"] / 1e6)
     for name in ("forward", "other"):
         phase = summary["phases"][name]
-        assert phase["scaled"] is away and bool(phase["total_ms_error"]) is away
+        assert phase["scaled"] is rested and bool(phase["total_ms_error"]) is rested
 
 
 @pytest.mark.slow

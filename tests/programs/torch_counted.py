@@ -1,4 +1,4 @@
-"""Train until hooks are away, then step optimizers in an unusual way: torch_counted.py WAY.
+"""Train until hooks rest, then step optimizers in an unusual way: torch_counted.py WAY.
 
 The program prints, as JSON, its number of steps, and whether the optimizer's steps were noted at their ends only when
 the unusual steps began.
@@ -8,7 +8,7 @@ import json
 import sys
 
 import torch
-from resting import MOST, fails, hooked, inner, net, x
+from resting import MOST, fails, inner, net, rests, x
 
 FEW = 40
 way = sys.argv[1]
@@ -80,7 +80,7 @@ def steps_another(which, *_):
 optimizers.register_optimizer_step_post_hook(steps_another)
 for _ in range(MOST):
     step(optimizer)
-    if not hooked():
+    if rests():
         break
 began = counted()
 if way == "base class hooked":

@@ -1,7 +1,7 @@
-"""Train in short steps, so that hooks are taken away between bursts; meanwhile do what needs the hooks.
+"""Train in short steps, so that hooks rest between bursts; meanwhile do what needs the hooks.
 
-Each part of the program first trains until the hooks are away. The program prints the names of the parts in which they
-were, the numbers of steps and evaluations, and the last loss, as JSON.
+Each part of the program first trains until the hooks rest. The program prints the names of the parts in which they
+did, the numbers of steps and evaluations, and the last loss, as JSON.
 """
 
 import collections
@@ -11,11 +11,11 @@ import os
 import threading
 
 import torch
-from resting import MOST, fails, hooked, inner, net, x
+from resting import MOST, fails, inner, net, rests, x
 
 FEW = 20
 counts: collections.Counter[str] = collections.Counter()
-away: list[str] = []
+resting: list[str] = []
 
 
 def step(optimizer, net):
@@ -28,11 +28,11 @@ def step(optimizer, net):
 
 
 def part(name):
-    """Train until the hooks are away; without ms-profiler, they are never there."""
+    """Train until the hooks rest."""
     for _ in range(MOST):
         step(optimizer, net)
-        if not hooked():
-            away.append(name)
+        if rests():
+            resting.append(name)
             return
 
 
@@ -88,7 +88,7 @@ child = os.fork()
 if child == 0:
     for _ in range(FEW):
         step(optimizer, net)
-    os._exit(int(hooked()))
+    os._exit(int(rests()))
 counts["child"] = os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
 
 part("nested")
@@ -127,7 +127,7 @@ class Derived(torch.optim.SGD):
 former, optimizer = optimizer, Derived(net.parameters(), lr=1e-9)
 for _ in range(8 * FEW):
     step(optimizer, net)
-part("derived away")
+part("derived rests")
 for _ in range(FEW):
     step(optimizer, net)
 optimizer, former = former, None
@@ -139,8 +139,7 @@ optimizer = copy.deepcopy(optimizer)
 for _ in range(FEW):
     step(optimizer, net)
 
-part("replaced")
-former, first = torch.nn.Module.__call__, counts["steps"]
+former = torch.nn.Module.__call__
 
 
 def replacement(self, *args, **kwargs):
@@ -149,10 +148,16 @@ def replacement(self, *args, **kwargs):
 
 
 torch.nn.Module.__call__ = replacement
+part("replaced")
 for _ in range(FEW):
     step(optimizer, net)
 torch.nn.Module.__call__ = former
-replaced = [first - 1, counts["steps"] + 1]
+
+part("compiled")
+compiled = torch.compile(net, backend="eager")
+for _ in range(FEW):
+    step(optimizer, compiled)
+part("after compilation")
 
 part("second")
 second = torch.optim.Adagrad(net.parameters(), lr=1e-9)
@@ -160,5 +165,5 @@ for _ in range(8 * FEW):
     step(optimizer, net)
     second.step()
 
-loss = step(optimizer, torch.compile(net, backend="eager"))
-print(json.dumps({**counts, "away": away, "steps of replaced": replaced, "loss": loss.item(), "hooked": hooked()}))
+loss = step(optimizer, net)
+print(json.dumps({**counts, "resting": resting, "loss": loss.item(), "rests": rests()}))

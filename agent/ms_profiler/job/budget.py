@@ -38,8 +38,8 @@ WHOLE: Final = 2.8
 LONGEST: Final = 0.05
 #: Records get at least this part of `overhead_budget`, however much time the hooks take.
 RECORDS: Final = 0.3
-#: If the hooks would take more than this part of `overhead_budget`, they are taken away between bursts. If they would
-#: later take less than half of this part, they stay again.
+#: If the hooks would take more than this part of `overhead_budget`, they rest between bursts. If they would later take
+#: less than half of this part, they do not rest any more.
 RESTS: Final = 1 - RECORDS
 #: The time of the hooks is computed anew after this number of further measured steps.
 TIMED: Final = 16
@@ -91,10 +91,10 @@ class Budget:
         self._bursts: Bursts | None = None
         self._cost: dict[str, float] = {}
         self._timed = 0  # number of steps in which hooks had measured their time when recording started
-        #: whether hooks are away -> time that the hooks add to a step that is not sampled, ns; 0 while it is unknown
+        #: whether hooks rest -> time that the hooks add to a step that is not sampled, ns; 0 while it is unknown
         self._hooks = {False: 0.0, True: 0.0}
-        #: number of measured steps when `_hooks` was computed, and whether hooks were away
-        self._hooks_at, self._away = 0, False
+        #: number of measured steps when `_hooks` was computed, and whether hooks were at rest
+        self._hooks_at, self._rested = 0, False
         #: name of a framework's own recorder -> estimated time that it takes in each step, ns
         self.expected: dict[str, float] = {}
         #: number of steps after which to call `look` next
@@ -107,7 +107,7 @@ class Budget:
             share: share of the wall time that records and, as far as they are measured, hooks may take; 0: no limit.
         """
         self._share, self._bursts, self._timed = share, None, self._host.recorder.hook_times(NEVER)[0]
-        self._hooks, self._hooks_at, self._away = {False: 0.0, True: 0.0}, self._timed, False
+        self._hooks, self._hooks_at, self._rested = {False: 0.0, True: 0.0}, self._timed, False
         self._host.sources.rest.end()
         # other processes of the job may have used a part of the space before this one starts
         self._room = max(self._host.limit // 2, self._host.recorder.room(), 1)
@@ -223,7 +223,10 @@ class Budget:
         self.next_look = count + self._pace.steps
         steps = count - before
         passed = now - then if then else _middle(host.steps.lengths(steps) or [0]) * steps
-        taken, share = computed * HOOK + sum(self.expected.values()) * steps + spent, self._affordable(passed / steps)
+        taken, share = (
+            computed * HOOK + sum(self.expected.values()) * steps + spent,
+            self._affordable(passed / steps)[0],
+        )
         if taken <= share * passed * (1 if then else EXCESS) or not passed:
             return
         debt, each = taken - share * passed, taken / steps / HOOK
@@ -241,7 +244,7 @@ class Budget:
             each = (records - self._records) * self._cost["span_ns"] / max(count - self._count, 1)
             each += sum(self.expected.values()) / HOOK
             self._records, self._count = records, count
-            bursts.share = self._affordable(bursts.usual)
+            bursts.share, bursts.over = self._affordable(bursts.usual)
             bursts.passed(count, now, each)
         elif steps.last_ns > steps.long_ns:
             bursts.slow(count, now)
@@ -249,33 +252,35 @@ class Budget:
             return
         self._settle(bursts)
 
-    def _affordable(self, step_ns: float) -> float:
-        """Return the share of the time that records may take from now on: the budget without the time of the hooks.
+    def _affordable(self, step_ns: float) -> tuple[float, float]:
+        """Return the share of the time that records may take from now on, and by how much it exceeds the budget.
+
+        The share is the budget without the time of the hooks.
 
         Args:
             step_ns: mean duration of a step, ns; without the time of records, once steps are sampled.
         """
-        least = self._share * RECORDS
-        rest = max(self._share - self._hook_time() / max(step_ns, 1.0), least)
-        return rest * thrift(self._host.recorder.room() / self._room)
+        hooks = self._hook_time() / max(step_ns, 1.0)
+        rest = max(self._share - hooks, self._share * RECORDS)
+        return rest * thrift(self._host.recorder.room() / self._room), hooks + rest - self._share
 
     def _hook_time(self) -> float:
         """Return the time that the hooks add to a step that is not sampled, ns; 0 while it is unknown."""
-        away = self._host.sources.rest.resting
-        if not self._host.steps.marks.sampled and away is not self._away:
-            self._away, self._hooks_at = away, self._host.recorder.hook_times(NEVER)[0]
+        resting = self._host.sources.rest.resting
+        if not self._host.steps.marks.sampled and resting is not self._rested:
+            self._rested, self._hooks_at = resting, self._host.recorder.hook_times(NEVER)[0]
         count, times = self._host.recorder.hook_times(self._hooks_at)
         if len(times) >= TIMED:
-            self._hooks[self._away], self._hooks_at = _whole(_middle(times)), count
-        return self._hooks[self._away]
+            self._hooks[self._rested], self._hooks_at = _whole(_middle(times)), count
+        return self._hooks[self._rested]
 
     def _rests(self, step_ns: float) -> bool:
-        """Return whether to take hooks away between bursts.
+        """Return whether hooks have to rest between bursts.
 
         Args:
             step_ns: usual duration of a step, ns.
         """
-        most = self._share * RESTS * step_ns * (0.5 if self._away else 1.0)
+        most = self._share * RESTS * step_ns * (0.5 if self._rested else 1.0)
         return self._hooks[False] > most and self._host.steps.lone != 0
 
     def _exhausted(self) -> None:
@@ -287,8 +292,7 @@ class Budget:
     def _settle(self, bursts: Bursts) -> None:
         """Apply the sampling plan to the next steps."""
         steps, begun = self._host.steps, self._host.recorder.now()
-        bursts.rare = self._rests(bursts.usual)
-        # an exception of the job may interrupt this function: no step counts as sampled before all hooks are there
+        # an exception of the job may interrupt this function: no step counts as sampled before all hooks record
         if not bursts.sampled:
             steps.sample(False, bursts.stretch)
         self._settle_hooks(bursts)
@@ -299,14 +303,9 @@ class Budget:
         steps.long_ns, self.next_look = bursts.long_ns, bursts.next_look
 
     def _settle_hooks(self, bursts: Bursts) -> None:
-        """Put the hooks back before a burst, and take them away after it if they cost too much."""
-        host, rest, count = self._host, self._host.sources.rest, self._host.steps.count
-        if not bursts.sampled and bursts.rare and not bursts.inverse:
+        """Let the hooks record in a burst, and rest after it if they cost too much."""
+        rest, count = self._host.sources.rest, self._host.steps.count
+        if not bursts.sampled and self._rests(bursts.usual) and not bursts.inverse:
             rest.begin(count)
-            return
-        rest.end(0 if bursts.sampled else count)
-        if rest.waiting:
-            host.not_collected(
-                "modules, backward passes or optimizers of some sampled steps",
-                "the job replaced a function of the framework while ms-profiler's hooks were away",
-            )
+        else:
+            rest.end(0 if bursts.sampled else count)

@@ -22,7 +22,6 @@ from collections.abc import Callable
 
 from ms_profiler.job.levels import Levels
 from ms_profiler.job.positions import Positions, power
-from ms_profiler.job.rest import LIMITED
 from ms_profiler.job.sources import NEVER
 
 #: Smallest and largest number of steps of a burst, a group of steps that are sampled one after another. Between the two
@@ -36,13 +35,10 @@ SPENT = 4
 #: largest number of steps of a stretch with an inverted burst, that is, of which all steps but the burst are sampled.
 LONGEST, PROBE, PROBE_MOST = 1 << 16, 128, 1 << 13
 #: A stretch, in which one burst is sampled, has at most (steps so far) / SPREAD steps, if a burst takes less than the
-#: part CHEAP of the time so far. So the last quarter of a long run has several bursts, even if hooks alone take the
-#: whole budget. Otherwise the limit is (steps so far) / PART, or (steps so far) if recording has spent its share of the
+#: part CHEAP of the time so far. So the last quarter of a long run has bursts, even if hooks alone take the whole
+#: budget. Otherwise the limit is (steps so far) / PART, or (steps so far) if recording has spent its share of the
 #: time and its loan.
 PART, SPREAD, CHEAP = 2, 8, 0.0006
-#: While hooks are taken away between bursts, and may be put back a limited number of times only (`job/rest.py`), a
-#: stretch has at least (steps so far) / RARE steps.
-RARE = 12
 #: Recording may take a loan: LOAN * (time of the run) beyond its share of the time. It needs this loan before its cost
 #: is known, and after the length of steps has changed (see LENT).
 LOAN = 0.002
@@ -55,6 +51,10 @@ BLOCK, BLOCKS, LOOK, LOOKS = 128, 32, 120_000, 0.25
 #: changes all the time: so these stretches are short only until recording has taken DEBT * (time of the run) beyond its
 #: share of the time. Without this limit, a run with a budget of 0.2 % paid 1.3 %.
 LENT, SHORT, DEBT = 6, 64, 0.004
+#: Hooks alone may take more than the budget. Then LOAN and DEBT are lower, but at least FEWEST times as high. So hooks
+#: and records together take at most the part OVER of the time beyond the budget, if so few records are enough. After
+#: the records have taken KEPT * DEBT, the rest is kept for steps after a change, and FAR replaces SPREAD.
+OVER, FEWEST, KEPT, FAR = 0.0045, 0.25, 0.6, 4
 #: The part of recording's share of the time that bursts may take: CALM usually, REPAYING after recording has taken more
 #: than its share, ALERT after the length of steps has changed.
 CALM, REPAYING, ALERT = 0.7, 0.4, 2.0
@@ -109,10 +109,10 @@ class Bursts:
         self.share = share
         #: share of the time that ms-profiler may take, hooks and comparisons of steps included
         self.budget = share
+        #: share of the time that hooks, with the share of recording, take beyond the budget
+        self.over = 0.0
         #: whether the steps of the burst are those that are not sampled
         self.inverse = False
-        #: whether hooks are taken away between bursts
-        self.rare = False
         self._positions = Positions(seed)
         self._balance, self._computed, self._usual = -debt_ns, cost_ns, step_ns
         self._extra: deque[float] = deque(maxlen=REMEMBERED)
@@ -216,8 +216,14 @@ class Bursts:
         self._begin(count, now)
 
     def _credit(self, loan: float, now: int) -> bool:
-        """Return whether recording has taken less time than its share plus the part `loan` of the time of the run."""
-        return self._balance + loan * (now - self._began) > 0
+        """Return whether recording has taken less time than its share and its loan.
+
+        Args:
+            loan: the loan as a part of the time of the run, if hooks take no more than the budget.
+            now: the current time, ns.
+        """
+        left = min(max((OVER - self.over) / DEBT, FEWEST), 1.0)
+        return self._balance + left * loan * (now - self._began) > 0
 
     def _gained(self) -> float:
         """Return what this stretch has added to the balance so far, ns: share * time - cost of recording."""
@@ -247,11 +253,10 @@ class Bursts:
             burst, length = LEAST, self._probe
         # Limit the length: after one noisy measurement, a stretch could last until the end of the run.
         cheap = not self.inverse and price <= CHEAP * (now - self._began)
-        most = max(PROBE, count // SPREAD if cheap else count // PART if credit else count)
+        spread = FAR if self.over > 0 and not self._credit(KEPT * DEBT, now) else SPREAD
+        most = max(PROBE, count // spread if cheap else count // PART if credit else count)
         if lent:
             most = min(most, max(PROBE, count // SHORT))
-        elif self.rare and LIMITED and count // RARE > length:
-            burst, length = power(min(MOST, burst * (count // RARE) // length)), count // RARE
         most = max(min(most, LONGEST), 2 * burst)
         begin, end = self._positions.stretch(count, max(length, 2 * burst), most, burst, self.inverse)
         self.stretch += 1

@@ -31,7 +31,7 @@ class Sources:
         self.end: list[Callable[[], None]] = []
         #: pairs of functions for a fork child: called when the child begins to record, and before it ends
         self.child: list[tuple[Callable[[], None], Callable[[], None]]] = []
-        #: takes hooks away between bursts
+        #: lets hooks rest between bursts
         self.rest = Rest(guard)
 
     @property

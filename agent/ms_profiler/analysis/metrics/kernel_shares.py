@@ -7,7 +7,7 @@ steps. So each kernel's time in the other steps is shared among modules as in th
                                       * time of the kernel in the module in sampled steps / its time in sampled steps)
 
 This is a ratio estimate (Cochran, Sampling Techniques, 6.1). Kernels of different parts of a step (forward, backward)
-count as different kernels, unless the part is unknown, too: while hooks are away (`job.rest`), steps have no parts. The
+count as different kernels, unless the part is unknown, too: while hooks rest (`job.rest`), steps have no parts. The
 sum over all modules stays the exact time of all kernels.
 
 Kernels launched outside of all steps, for example by an evaluation, are neither: what launched them is often not

@@ -13,7 +13,7 @@ from ms_profiler.analysis.model import tables
 from ms_profiler.analysis.streams.kernel_stream import Stream
 from ms_profiler.store.format import CATEGORY_FINE, Category, StepSource
 
-#: phases whose hooks may be taken away in steps that are not sampled (`job.rest`), and phases inside them
+#: phases whose hooks may rest in steps that are not sampled (`job.rest`), and phases inside them
 _RESTING: Final = [phases.NAMES[category] for category in (*phases.GRAPH_OWNERS, Category.GRAPH)]
 
 
@@ -100,10 +100,10 @@ def totals(
 def _phases(steps: Steps, spans: pl.DataFrame, found: pl.DataFrame) -> dict[str, Phase]:
     """Return the time of each phase in all steps.
 
-    The spans of phases are recorded in all steps, except those of `_RESTING` while their hooks are away. So only the
+    The spans of phases are recorded in all steps, except those of `_RESTING` while their hooks rest. So only the
     rest of a step that was not sampled is estimated: the time outside of the recorded phases is divided as in the
     sampled steps. There, modules tell which part of it is a forward pass. In a long step (`long_steps`), this time is
-    "other", or "not recorded" if hooks were away.
+    "other", or "not recorded" if hooks were at rest.
 
     Args:
         steps: the steps in use.
@@ -113,7 +113,7 @@ def _phases(steps: Steps, spans: pl.DataFrame, found: pl.DataFrame) -> dict[str,
     wanted = pl.col("content") != tables.TIMES_ALONE
     told = _times(phases.pieces(spans, replace(steps, table=steps.table.with_columns(recorded=wanted))))
     left_out = steps.table.with_row_index("row").filter(pl.col("content") == tables.COARSE)
-    away = _away(steps, spans, left_out)
+    rested = _rested(steps, spans, left_out)
     passes = told.filter(pl.col("phase") == phases.FORWARD).join(found.select("row").unique(), on="row", how="semi")
     beside = pl.concat([found, passes.with_columns(-pl.col("ns"))])
     beside = beside.filter(pl.col("phase").is_in([phases.FORWARD, phases.OTHER]))
@@ -124,8 +124,8 @@ def _phases(steps: Steps, spans: pl.DataFrame, found: pl.DataFrame) -> dict[str,
     long = long_steps.found(steps)
     usual = pl.lit(True) if long is None else ~pl.col("row").is_in(long.table["row"].implode())
     for rows, unknown, split, rest in (
-        (left_out.filter(~away)["row"], pl.col("phase") == phases.OTHER, beside, phases.OTHER),
-        (left_out.filter(away)["row"], resting, found.filter(resting), UNRECORDED),
+        (left_out.filter(~rested)["row"], pl.col("phase") == phases.OTHER, beside, phases.OTHER),
+        (left_out.filter(rested)["row"], resting, found.filter(resting), UNRECORDED),
     ):
         own = told.filter(pl.col("row").is_in(rows.implode()))
         exact.append(own.filter(usual, ~unknown))
@@ -144,10 +144,10 @@ def _times(pieces: pl.DataFrame) -> pl.DataFrame:
     return phases.by_step(pieces).select("phase", row="step", ns="duration_ns")
 
 
-def _away(steps: Steps, spans: pl.DataFrame, left_out: pl.DataFrame) -> pl.Series:
-    """Return for each step that was not sampled whether hooks were away in it, Boolean.
+def _rested(steps: Steps, spans: pl.DataFrame, left_out: pl.DataFrame) -> pl.Series:
+    """Return for each step that was not sampled whether hooks were at rest in it, Boolean.
 
-    Hooks are taken away only if each cycle of an optimizer ends a step. Then a step without any pass has no hooks.
+    Hooks rest only if each cycle of an optimizer ends a step. In a step without any pass, they were at rest.
 
     Args:
         steps: the steps in use.

@@ -201,7 +201,7 @@ STEPS = pl.Schema(
 )
 
 #: Which records a step has. "all": all records that the options request. "coarse": no modules, operators and kernels,
-#: because of `overhead_budget`; if hooks were taken away, no phases either. "times": only the step's times, because the
+#: because of `overhead_budget`; if hooks were at rest, no phases either. "times": only the step's times, because the
 #: schedule left the step out.
 ALL_OF_IT, COARSE, TIMES_ALONE = "all", "coarse", "times"
 

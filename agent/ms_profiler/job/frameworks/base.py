@@ -38,7 +38,6 @@ class Target:
         wrapper: without `closure`, a function that is called in place of each call. It adds a frame to the stack. Use
             it only where this frame does no harm.
         copies: whether to also replace the original in other modules of its package, which imported it by this name.
-        rests: whether the hook may be taken away between bursts (`job/rest.py`), because steps are counted without it.
         group: a name in `run_info.json` that many targets share; empty to use the target's own name.
     """
 
@@ -47,7 +46,6 @@ class Target:
     wrapper: Wrapper | None = None
     closure: Callable[[Callable[..., Any]], Callable[..., Any]] | None = None
     copies: bool = False
-    rests: bool = False
     group: str = ""
 
     @property
@@ -100,7 +98,7 @@ class Plugin:
 
     def _apply_all(self, host: "Host", concerns: Iterable[Callable[["Host"], list[Target]]]) -> None:
         copies: dict[str, list[tuple[Any, Any]]] = {}
-        before, first, rests, packages = host.sources.calls, len(self._undo), [], set()
+        before, packages = host.sources.calls, set()
         for concern in concerns:
             for target in self._declared(concern, host):
                 try:
@@ -115,10 +113,8 @@ class Plugin:
                     if target.copies:
                         copies.setdefault(target.path, []).append((original, replacement))
                         packages.add(target.module.partition(".")[0])
-                    rests += [replacement] * target.rests
         if copies:
             self._replace_copies(copies, packages)
-        host.sources.rest.add(self._undo[first:], rests)
         self._sources.append((host.sources, [call for call in host.sources.calls if call not in before]))
 
     @property
@@ -272,7 +268,7 @@ Closure = Callable[[Callable[..., Any]], Callable[..., Any]]
 MODULES, WAITS, CELLS = 1, 2, 3
 
 
-def recorded(host: "Host", label: str, category: int, outermost: int = 0) -> Closure:
+def recorded(host: "Host", label: str, category: int, outermost: int = 0, **settings: Any) -> Closure:
     """Return a decorator that records each call of a function as a span with a fixed name.
 
     Args:
@@ -281,14 +277,14 @@ def recorded(host: "Host", label: str, category: int, outermost: int = 0) -> Clo
         category: the category of the spans.
         outermost: kind of the calls: `MODULES`, `WAITS` or `CELLS`. Of nested calls of one kind, only the outermost is
             recorded. 0 records every call.
+        settings: more arguments of `Recorder.wrap`.
     """
-    recorder, failed = host.recorder, host.guard(f"recording {label}")
-    name = recorder.intern(label)
+    recorder = host.recorder
+    settings |= {"name": recorder.intern(label), "category": int(category), "outermost": outermost}
+    settings |= {"failed": host.guard(f"recording {label}"), "forked": forked}
 
     def make(original: Callable[..., Any]) -> Callable[..., Any]:
-        return recorder.wrap(
-            original, name=name, category=int(category), failed=failed, forked=forked, outermost=outermost
-        )
+        return recorder.wrap(original, **settings)
 
     return make
 

@@ -227,6 +227,7 @@ class Recorder(Protocol):
         outermost: int = 0,
         idle: bool = False,
         shortcut: Shortcut | None = None,
+        rests: bool = False,
     ) -> Callable[..., Any]:
         """Return a replacement of a function; the replacement records each call and calls the function.
 
@@ -251,7 +252,11 @@ class Recorder(Protocol):
             idle: whether `before` and `after` need not be called now; also an attribute of the replacement.
             shortcut: the usual case of the call, which the extension handles without running Python code; the
                 pure-Python recorder ignores it.
+            rests: whether the replacement only calls the function while hooks rest (`rest`).
         """
+
+    def rest(self, on: bool, /) -> None:
+        """Let hooks rest from now on, or record again; the pure-Python recorder ignores this. See `job/rest.py`."""
 
     def take_optimizer_step(self) -> tuple[int, int, int] | None:
         """Take over the step that C code began: id of its frame, token of its span, id of its optimizer."""
@@ -274,9 +279,8 @@ class Recorder(Protocol):
     def optimizer_hook(self, python: Callable[..., None], **settings: Any) -> Any:
         """Return a hook for begins or ends of optimizers' steps that calls the hook `python` in unusual cases only.
 
-        Its method `take` notes a begin or end in the usual case. Its attribute `resting` says whether these steps have
-        no spans, `counted` is the id of the optimizer whose steps are noted at their ends only, 0 if there is none.
-        The result is None without the C extension.
+        Its method `take` notes a begin or end in the usual case. Its attribute `counted` is the id of the optimizer
+        whose steps are noted at their ends only, 0 if there is none. The result is None without the C extension.
         """
 
     def optimizer_steps(self) -> int:
@@ -288,8 +292,7 @@ class Recorder(Protocol):
     def record(self, kind: int, category: int, flags: int, name: int, start_ns: int, end_ns: int, arg: int, /) -> bool:
         """Write one complete record with given times; return whether it was written.
 
-        Args:
-            kind: SPAN, INSTANT, COUNTER, STEP or OPERANDS; a record of another kind is not written.
+        `kind` is SPAN, INSTANT, COUNTER, STEP or OPERANDS; a record of another kind is not written.
         """
 
     def fine(self, on: bool, /) -> None:
@@ -302,11 +305,7 @@ class Recorder(Protocol):
         """Record an anchor: what CLOCK_MONOTONIC_RAW and CLOCK_REALTIME show at one instant, and the uncertainty."""
 
     def answers(self, patience: float) -> bool:
-        """Return whether the file system of the records answers; True if the recorder cannot check it.
-
-        Args:
-            patience: longest wait, in seconds.
-        """
+        """Return whether the records' file system answers within `patience` seconds; True if that cannot be checked."""
 
     def exit_wait(self, program: Detached, timeout: float, shows: bool, late: str, failed: str) -> None:
         """Wait for a program before this process ends, and write one line about it; called once, at exit.

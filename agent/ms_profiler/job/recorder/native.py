@@ -130,6 +130,7 @@ class NativeRecorder:
     hand_over_region = staticmethod(_native.hand_over_region)
     operators_elsewhere = staticmethod(_native.operators_elsewhere)
     call_at_rest = staticmethod(_native.call_at_rest)
+    rest = staticmethod(_native.rest)
     fast_region = staticmethod(_native.fast_region)
     pause = staticmethod(_native.pause)
     fine = staticmethod(_native.fine)

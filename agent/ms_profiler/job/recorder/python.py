@@ -237,6 +237,9 @@ class PythonRecorder:
         """Refuse new spans, events without duration and counters while `paused`; `record` and `end` still work."""
         self._paused = bool(paused)
 
+    def rest(self, on: bool, /) -> None:
+        """Do nothing: hooks only rest where they measure their time, which needs the extension."""
+
     def fine(self, on: bool, /) -> None:
         """Accept or refuse fine-grained records, for example of operators, from now on."""
         self._fine = bool(on)

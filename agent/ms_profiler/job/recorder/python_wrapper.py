@@ -76,10 +76,11 @@ def wrap(
     outermost: int = 0,
     idle: bool = False,
     shortcut: "Shortcut | None" = None,
+    rests: bool = False,
 ) -> Callable[..., Any]:
     """Return a replacement of a function that records each call and calls the function, as `Recorder.wrap`.
 
-    `idle` and `shortcut` only save time, so this function ignores them.
+    `idle`, `shortcut` and `rests` only save time, so this function ignores them.
     """
 
     named: list[Any] = []

@@ -40,5 +40,5 @@ def targets(host: "Host") -> list[Target]:
         recorder.end(tokens[0], 0 if reason is None else base.flags_of(reason))
 
     usual = Shortcut(Usual.BACKWARD, steps, vars(sys.modules["torch.compiler"]), None, backward, BACKWARD)
-    runs = base.around(host, "recording a backward pass", before, after, shortcut=usual)
-    return [Target(GRAPH, "_engine_run_backward", closure=runs, copies=True, rests=True)]
+    runs = base.around(host, "recording a backward pass", before, after, shortcut=usual, rests=True)
+    return [Target(GRAPH, "_engine_run_backward", closure=runs, copies=True)]

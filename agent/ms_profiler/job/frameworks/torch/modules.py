@@ -162,6 +162,7 @@ class Modules:
             forked=base.forked,
             outermost=base.MODULES,
             shortcut=Shortcut(Usual.FORWARD, self.host.steps, self.labels.known, self._trains, self._forward, FORWARD),
+            rests=True,
         )
         with self.host.guard("telling Dynamo about Module.__call__"):
             _register_with_dynamo(original, replacement)
@@ -239,5 +240,5 @@ def targets(host: "Host") -> list[Target]:
     if supported():
         host.at_step(Tape(host, modules.watch).stepped)
     # both names of PyTorch mean the same function, and pickle uses the second one
-    calls = [Target(MODULE, f"Module.{name}", closure=call, rests=True) for name in ("__call__", "_wrapped_call_impl")]
+    calls = [Target(MODULE, f"Module.{name}", closure=call) for name in ("__call__", "_wrapped_call_impl")]
     return [*calls, evaluates]

@@ -158,14 +158,10 @@ class Optimizers:
             self.host.steps.optimizer_made(optimizer)
             self.host.steps.optimizer_absorbed()
 
-    def rest(self, away: bool) -> bool:
-        """Count steps without spans from now on, or with spans again; return False if hooks must stay."""
-        if away and closures.traces():
-            return False
-        self._count(self._countable() if away else 0)
-        for quick in self._quick:
-            quick.resting = away
-        return True
+    def rest(self, on: bool) -> None:
+        """Let hooks rest, so that only steps are counted from now on, or let them record again."""
+        self._count(self._countable() if on else 0)
+        self.host.recorder.rest(on)
 
     def _count(self, which: int) -> None:
         """From now on, note the steps of the optimizer with this id at their ends only; 0: of no optimizer."""
@@ -337,7 +333,7 @@ def targets(host: "Host") -> list[Target]:
     host.sources.rest.switches.append(optimizers.rest)
 
     def recorded(module: str, path: str, name: str, rests: bool = False) -> Target:
-        return Target(module, path, closure=base.recorded(host, name, Category.OPTIMIZER), rests=rests)
+        return Target(module, path, closure=base.recorded(host, name, Category.OPTIMIZER, rests=rests))
 
     return [
         Target(OPTIMIZER, "_global_optimizer_pre_hooks", closure=optimizers.before),

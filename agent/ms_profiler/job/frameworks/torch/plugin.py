@@ -81,7 +81,6 @@ class PyTorch(base.Plugin):
                 self.add(host, concern)
 
             import_hook.watch(name, after=imported)
-        closures.before_tracing(host.sources.rest.stop)
         exchanges()  # if the process has joined a group already, nothing else calls this
 
     def undo(self) -> None:

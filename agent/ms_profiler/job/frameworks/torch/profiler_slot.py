@@ -196,7 +196,7 @@ class ProfilerSlot:
         return self._region_hook(original, "noting the end of a region", before, after)
 
     def _region_hook(self, original: Callable[..., Any], what: str, *notes: Callable[..., Any]) -> Callable[..., Any]:
-        replacement = base.around(self._host, what, *notes, idle=True)(original)
+        replacement = base.around(self._host, what, *notes, idle=True, rests=True)(original)
         self._region_hooks.append(replacement)
         return replacement
 
@@ -206,6 +206,6 @@ class ProfilerSlot:
             Target(CORE, "_prepare_profiler", closure=self.prepare, copies=True),
             *(Target(CORE, name, closure=self.start, copies=True) for name in STARTS),
             *(Target(CORE, name, closure=self.stop, copies=True) for name in STOPS),
-            Target(PROFILER, "record_function.__enter__", closure=self.region, rests=True),
-            Target(PROFILER, "record_function.__exit__", closure=self.region_end, rests=True),
+            Target(PROFILER, "record_function.__enter__", closure=self.region),
+            Target(PROFILER, "record_function.__exit__", closure=self.region_end),
         ]
