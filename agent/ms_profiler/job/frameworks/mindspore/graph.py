@@ -9,6 +9,7 @@ such functions. Python does not see the call of the optimizer, so the function i
 MindSpore's parser then requests the method of the optimizer.
 """
 
+import functools
 import sys
 import threading
 import weakref
@@ -313,12 +314,13 @@ def targets(host: "Host") -> list[Target]:
     """Return the functions to wrap: those that compile graphs or run them."""
     compilation = Compilation(host)
     module = loaded("mindspore.graph.api", "mindspore.common.api")
-    parser = loaded("mindspore.graph._parse", "mindspore._extends.parse")
+    package = loaded("mindspore.graph._parse", "mindspore._extends.parse")
+    parses = functools.cache(compilation.parses)  # the same function has two names
     return [
         Target(module, "_CellGraphExecutor.compile", closure=compilation.cell),
         Target(module, "_JitExecutor.compile", closure=compilation.function),
         Target(module, "_check_recompile", closure=compilation.checks),
-        Target(parser, "get_parse_method_of_class", closure=compilation.parses),
+        *(Target(name, "get_parse_method_of_class", closure=parses) for name in (package, f"{package}.parser")),
         Target(
             module, "_JitExecutor.__call__", closure=_run(host, compilation.training.known, compilation.networks.known)
         ),
