@@ -115,7 +115,7 @@ static PyObject *take(PyObject *object, PyObject *const *args, Py_ssize_t count)
 static PyObject *hook_call(PyObject *object, PyObject *const *args, size_t flagged, PyObject *names) {
   const hook *self = (hook *)object;
   int done = 0;
-  bool counted = COUNT(flagged) > 0 && self->counted == (uintptr_t)args[0];
+  bool counted = msp_resting && COUNT(flagged) > 0 && self->counted == (uintptr_t)args[0];
   if (counted && self->begins && leave_out_begin(self, args[0])) Py_RETURN_NONE;
   if (COUNT(flagged) > 0 && self->forked != NULL && Py_SIZE(self->forked) == 0) {
     if (counted && !self->begins) done = note_end(self->steps, args[0]);
@@ -212,7 +212,8 @@ static PyObject *rest(PyObject *module, PyObject *on) {
 }
 
 static PyMethodDef functions[] = {
-    {"rest", rest, METH_O, "Let hooks that may rest record nothing from now on (true), or record again (false)."},
+    {"rest", rest, METH_O,
+     "Let hooks that may rest record nothing but steps from now on (true), or record all again (false)."},
     {"take_optimizer_step", take_optimizer_step, METH_NOARGS,
      "Leave the running step of an optimizer to Python -> (id of its frame, token, id of the optimizer), or None. If "
      "the "

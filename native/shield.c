@@ -64,15 +64,25 @@ bool msp_shield_clear(void) {
   return later;
 }
 
+/* Pass the current exception to `failed`. Returns the result of `failed`; NULL: it raised the exception again. */
+static PyObject *answer(PyObject *failed) {
+  PyObject *reason = taken();
+  PyObject *result = PyObject_CallFunctionObjArgs(failed, reason, NULL);
+  Py_XDECREF(reason);
+  return result;
+}
+
+bool msp_shield_handled(PyObject *failed) {
+  PyObject *result = failed == NULL ? NULL : answer(failed);
+  Py_XDECREF(result);
+  return result != NULL;
+}
+
 /* Call a function of ours. Returns its result. When the function raises an exception, `failed` handles the exception,
  * or raises it again if it is the job's. In the second case, the result is NULL. */
 static PyObject *attempt(PyObject *function, PyObject *failed, PyObject *args) {
   PyObject *result = PyObject_Call(function, args, NULL);
-  if (result != NULL) return result;
-  PyObject *reason = taken();
-  result = PyObject_CallFunctionObjArgs(failed, reason, NULL);
-  Py_DECREF(reason);
-  return result;
+  return result == NULL ? answer(failed) : result;
 }
 
 /* Call a function of ours, and delay exceptions of the job until after it. `pair` holds this function, and `failed`,
@@ -118,19 +128,5 @@ static PyMethodDef functions[] = {
      "Return a function that calls another one and delays the job's exceptions: shield(function, failed)."},
     {NULL, NULL, 0, NULL},
 };
-
-bool msp_shield_handled(PyObject *failed) {
-  if (failed == NULL) return false;
-  PyObject *kind, *value, *trace;
-  PyErr_Fetch(&kind, &value, &trace);
-  PyErr_NormalizeException(&kind, &value, &trace);
-  if (trace != NULL) PyException_SetTraceback(value, trace);
-  PyObject *answer = PyObject_CallFunctionObjArgs(failed, value, NULL);
-  Py_XDECREF(kind);
-  Py_XDECREF(value);
-  Py_XDECREF(trace);
-  Py_XDECREF(answer);
-  return answer != NULL;
-}
 
 int msp_shield_add(PyObject *module) { return PyModule_AddFunctions(module, functions); }

@@ -30,11 +30,10 @@ typedef struct {
   uint8_t category;
   uint8_t outermost; /* a kind: of a thread's nested calls of one kind, only the outermost is recorded; 0: all are */
   char idle;         /* true: a call only calls the function, and records nothing */
-  char rests;        /* true: so does a call while `msp_resting` is true */
+  char rests;        /* true: the same while `msp_resting` is true */
   msp_shortcut shortcut;
 } wrapper;
 
-static PyObject *method_type;
 static PyObject *name_attribute;
 /* Number of open calls on this thread, for each kind of wrapped functions (field `outermost` of `wrapper`). */
 enum { KINDS = 4 };
@@ -274,7 +273,7 @@ static PyObject *wrapper_get(PyObject *object, PyObject *instance, PyObject *typ
     Py_INCREF(object);
     return object;
   }
-  return PyObject_CallFunctionObjArgs(method_type, object, instance, NULL);
+  return PyMethod_New(object, instance);
 }
 
 /* Take attributes that the wrapper lacks, such as the code or the defaults, from the wrapped function. A method of a
@@ -378,11 +377,8 @@ static PyMethodDef functions[] = {
 };
 
 int msp_wrapper_add(PyObject *module) {
-  PyObject *types = PyImport_ImportModule("types");
-  method_type = types == NULL ? NULL : PyObject_GetAttrString(types, "MethodType");
-  Py_XDECREF(types);
   name_attribute = PyUnicode_InternFromString("__name__");
-  if (method_type == NULL || name_attribute == NULL || !msp_shortcut_init()) return -1;
+  if (name_attribute == NULL || !msp_shortcut_init()) return -1;
   PyObject *type = PyType_FromSpec(&spec);
   if (type == NULL || PyModule_AddObject(module, "Wrapper", type) < 0) {
     Py_XDECREF(type);

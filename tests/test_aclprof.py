@@ -15,14 +15,13 @@ def session(tmp_path, monkeypatch):
     (tmp_path / "davinci0").touch()
     monkeypatch.setattr(npu, "FOLDER", str(tmp_path))
     monkeypatch.setattr(aclprof, "device", lambda: None)
-    recording = SimpleNamespace(
-        options=resolve({"l2_cache": True})[0], result="/results/a_ascend_ms", limited_by="max_disk"
-    )
+    recording = SimpleNamespace(options=resolve({"l2_cache": True})[0], result="/results/a_ascend_ms")
     aside = []
     made = SimpleNamespace(
         home=recording,
         recordings=[recording],
         limit=600_000_000,
+        limited_by="max_disk",
         identity=SimpleNamespace(device_id=3),
         steps=SimpleNamespace(count=0),
         targets={"Ascend"},
@@ -79,7 +78,7 @@ def test_it_is_left_alone_where_it_has_no_room_on_the_disk(session):
     assert Aclprof().left_to(session) == ""
     session.limit = 398_000_000
     assert Aclprof().left_to(session) == "max_disk leaves 199 MB for aclprof, which needs 200 MB or more"
-    session.home.limited_by = "a tenth of the free disk space"
+    session.limited_by = "a tenth of the free disk space"
     assert Aclprof().left_to(session).startswith("a tenth of the free disk space leaves 199 MB")
 
 

@@ -1,5 +1,6 @@
 """Hooks rest between bursts, and nothing that needs them is lost."""
 
+import contextlib
 import importlib.util
 import json
 from types import SimpleNamespace
@@ -93,6 +94,14 @@ def test_a_function_that_the_job_puts_in_place_of_a_hook_is_called(done):
 
 
 @needs_torch
+@pytest.mark.parametrize("title", ["forward", "backward", "zero_grad"])
+def test_hooks_record_nothing_at_rest(measures, done, title):
+    own = spans(measures, title).filter(pl.col("thread") == measures.steps.thread)
+    assert done["at rest"] > 100
+    assert 0 < own.height <= done["steps"] - done["at rest"] + FEW
+
+
+@needs_torch
 def test_sampled_steps_have_all_modules(measures):
     table = measures.steps.table.with_row_index("row")
     # a thread beside the steps calls a module, too
@@ -152,6 +161,30 @@ def test_an_exception_of_the_job_leaves_no_hook_at_rest_for_good(hooks, calls):
     state.raises = False
     hooks.end()
     assert calls[-1] is False and not hooks.resting
+
+
+@pytest.mark.parametrize("error", [KeyboardInterrupt, TypeError])
+def test_hooks_record_if_the_begin_of_their_rest_fails(calls, error):
+    hooks = Rest(lambda what: Guard(lambda *reason: None, what))
+
+    def switch(on):
+        calls.append(on)
+        if on and len(calls) == 1:
+            raise error
+
+    hooks.switches.append(switch)
+    with contextlib.suppress(KeyboardInterrupt):
+        hooks.begin(1)
+    assert calls == [True, False] and not hooks.resting
+    hooks.begin(2)
+    assert calls[2:] == [True] and hooks.resting
+
+
+def test_the_end_of_a_rest_counts_although_another_thread_ends_an_earlier_one(hooks, calls):
+    hooks.begin(1)
+    hooks.resting = False  # the other thread sets this after the next rest has begun
+    hooks.end()
+    assert calls[-1] is False
 
 
 @pytest.mark.parametrize("ends", [Rest.end, Rest.stop])

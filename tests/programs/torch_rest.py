@@ -19,6 +19,7 @@ resting: list[str] = []
 
 
 def step(optimizer, net):
+    counts["at rest"] += rests()
     optimizer.zero_grad()
     loss = net(x).sum()
     loss.backward()

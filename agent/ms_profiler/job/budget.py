@@ -223,10 +223,8 @@ class Budget:
         self.next_look = count + self._pace.steps
         steps = count - before
         passed = now - then if then else _middle(host.steps.lengths(steps) or [0]) * steps
-        taken, share = (
-            computed * HOOK + sum(self.expected.values()) * steps + spent,
-            self._affordable(passed / steps)[0],
-        )
+        taken = computed * HOOK + sum(self.expected.values()) * steps + spent
+        share, _ = self._affordable(passed / steps)
         if taken <= share * passed * (1 if then else EXCESS) or not passed:
             return
         debt, each = taken - share * passed, taken / steps / HOOK
@@ -253,16 +251,17 @@ class Budget:
         self._settle(bursts)
 
     def _affordable(self, step_ns: float) -> tuple[float, float]:
-        """Return the share of the time that records may take from now on, and by how much it exceeds the budget.
+        """Return two shares of the time: that of records from now on, and that of hooks and records beyond the budget.
 
-        The share is the budget without the time of the hooks.
+        Records get the budget without the time of the hooks, but at least the part `RECORDS` of it.
 
         Args:
             step_ns: mean duration of a step, ns; without the time of records, once steps are sampled.
         """
         hooks = self._hook_time() / max(step_ns, 1.0)
         rest = max(self._share - hooks, self._share * RECORDS)
-        return rest * thrift(self._host.recorder.room() / self._room), hooks + rest - self._share
+        over = max(hooks - (1 - RECORDS) * self._share, 0.0)
+        return rest * thrift(self._host.recorder.room() / self._room), over
 
     def _hook_time(self) -> float:
         """Return the time that the hooks add to a step that is not sampled, ns; 0 while it is unknown."""

@@ -51,6 +51,7 @@ class Host(Protocol):
         process: the description of this process, for its file `process_info.json`.
         forked: whether this process is a fork child of the process that made the session.
         limit: bytes on disk that the records of all processes may take.
+        limited_by: what sets this limit: "max_disk" or "a tenth of the free disk space".
     """
 
     recorder: Recorder
@@ -59,6 +60,7 @@ class Host(Protocol):
     process: ProcessInfo
     forked: bool
     limit: int
+    limited_by: str
 
     @property
     def devices(self) -> Tracers:

@@ -70,8 +70,6 @@ class Recording:
         self.options = settings
         self.identity = identity
         self.result = ""
-        #: what sets the limit of the records on disk
-        self.limited_by = "max_disk"
         #: whether the file system has answered so far
         self.reachable = True
         #: metadata of the script: key -> text or JSON value
@@ -162,12 +160,20 @@ class Recording:
         """Return the folder of this process in the result directory."""
         return layout.process_dir(self.result, os.getpid())
 
-    def limit(self) -> int:
-        """Return the bytes that the records of all processes of this result may take."""
+    def limit(self) -> tuple[int, str]:
+        """Return the bytes that the records of all processes of this result may take, and what sets this limit.
+
+        Raises:
+            OSError: the limit is too small to record; no empty folder is left behind.
+        """
         disk = os.statvfs(self.result)
         share = disk.f_bavail * disk.f_frsize // FREE_SHARE
-        self.limited_by = "max_disk" if self.options.max_disk <= share else "a tenth of the free disk space"
-        return layout.recorded_share(min(self.options.max_disk, share))
+        name = "max_disk" if self.options.max_disk <= share else "a tenth of the free disk space"
+        limit = layout.recorded_share(min(self.options.max_disk, share))
+        if limit < LEAST:
+            self._remove_empty()
+            raise OSError(f"{name} leaves {limit // 1000} kB, {LEAST // 1000} are needed")
+        return limit, name
 
     def fill(self, recorder: "Recorder", limit: int, first_slots: int = FIRST_SLOTS) -> None:
         """Open the recorder in a folder of this process.
@@ -181,8 +187,6 @@ class Recording:
             OSError: the folder cannot be made; no empty folder is left behind.
         """
         try:
-            if limit < LEAST:
-                raise OSError(f"{self.limited_by} leaves {limit // 1000} kB, {LEAST // 1000} are needed")
             self._fill(recorder, limit, first_slots)
         except OSError:
             self._remove_empty()

@@ -56,7 +56,7 @@ class Session:
         self.devices = Devices(self)
         self.hooks = Hooks(self, self.devices.targets)
         #: bytes on disk that the records of all processes may take
-        self.limit = 0
+        self.limit, self.limited_by = 0, ""
         self._failures: set[str] = set()
         self._budget = Budget(self)
         self.main: Recording | None = None  # the recording of MS_PROFILER_OPTIONS
@@ -133,7 +133,7 @@ class Session:
     def _open_store(self, recording: Recording) -> bool:
         """Make the recorder write into the folder of this recording; if it cannot, print one line with the reason."""
         try:
-            self.limit = recording.limit()
+            self.limit, self.limited_by = recording.limit()
             recording.fill(self.recorder, self.limit)
         except OSError as error:
             if self.owner:  # print no line in a child: a file of the result counts the children that cannot record

@@ -127,8 +127,7 @@ class Aclprof(Interface):
         least, left = LEAST_STORAGE // 10**6, _room(host) // 10**6
         if left >= least:
             return ""
-        assert host.home is not None
-        return f"{host.home.limited_by} leaves {left} MB for aclprof, which needs {least} MB or more"
+        return f"{host.limited_by} leaves {left} MB for aclprof, which needs {least} MB or more"
 
     def version(self, library: str, number: int) -> str:
         """Return the version of CANN's toolkit, because aclprof's library does not report a version."""

@@ -223,7 +223,7 @@ class KernelStream:
             return True
         if not self._spent:
             self._spent = True
-            reached = f"{self.host.recordings[0].limited_by} was reached"
+            reached = f"{self.host.limited_by} was reached"
             self.host.not_collected(f"kernels from step {self.host.steps.number} on", reached)
         return False
 

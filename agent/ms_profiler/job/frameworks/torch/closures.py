@@ -45,7 +45,7 @@ class _Tracing:
 _tracing = _Tracing()
 
 
-def traces() -> bool:
+def _traces() -> bool:
     """Return whether Dynamo has traced any function of the job, or may have done so before our hooks existed."""
     frames = sys.modules.get(FRAMES)
     return _tracing.begun or getattr(frames, "FRAME_COUNTER", 0 if frames is None else 1) > 0
@@ -53,7 +53,7 @@ def traces() -> bool:
 
 def before_tracing(call: Callable[[], None]) -> None:
     """Call a function before Dynamo traces a function of the job for the first time; now, if it may have done so."""
-    if traces():
+    if _traces():
         call()
     else:
         _tracing.before.append(call)

@@ -233,7 +233,7 @@ def targets(host: "Host") -> list[Target]:
     call = functools.cache(modules.call)
 
     def before(module: Any, mode: bool = True, *_: Any, **__: Any) -> None:
-        if not mode:  # the job begins an evaluation, whose calls are recorded
+        if not mode and host.sources.rest.resting:  # the job begins an evaluation, whose calls are recorded
             host.sources.rest.end(host.steps.count)
 
     evaluates = Target(MODULE, "Module.train", closure=base.around(host, "noting an evaluation", before))

@@ -77,7 +77,7 @@ class OpStream:
             distributed = sys.modules.get(DISTRIBUTED)
             shared = distributed is not None and distributed.is_initialized()
             what = "operators, and exchanges with other ranks from C++," if shared else "operators"
-            host.not_collected(f"{what} from step {count} on", f"{host.recordings[0].limited_by} was reached")
+            host.not_collected(f"{what} from step {count} on", f"{host.limited_by} was reached")
         steps = host.steps
         wanted = steps.recording and not self._spent and host.wants("CPU")
         self._left_out = wanted and not steps.marks.sampled
