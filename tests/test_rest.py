@@ -45,9 +45,8 @@ def spans(measures, title, process=None):
 
 
 @needs_torch
-def test_hooks_rest_before_each_part_and_not_with_two_optimizers(done):
+def test_hooks_rest_before_each_part(done):
     assert done["resting"] == PARTS
-    assert done["rests"] is False
 
 
 @needs_torch

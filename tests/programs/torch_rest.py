@@ -167,4 +167,4 @@ for _ in range(8 * FEW):
     second.step()
 
 loss = step(optimizer, net)
-print(json.dumps({**counts, "resting": resting, "loss": loss.item(), "rests": rests()}))
+print(json.dumps({**counts, "resting": resting, "loss": loss.item()}))
