@@ -166,8 +166,6 @@ static bool named(wrapper *self, PyObject *first) {
 
 static PyObject *wrapper_vectorcall(PyObject *object, PyObject *const *args, size_t flagged, PyObject *names) {
   wrapper *self = (wrapper *)object;
-  size_t count = (size_t)COUNT(flagged);
-  bool inner = self->outermost != 0 && depths[self->outermost] > 0;
   PyObject *result;
   Py_INCREF(object); /* the job may remove the wrapper during the call */
   if (self->rests && msp_resting) {
@@ -175,6 +173,8 @@ static PyObject *wrapper_vectorcall(PyObject *object, PyObject *const *args, siz
     Py_DECREF(object);
     return result;
   }
+  size_t count = (size_t)COUNT(flagged);
+  bool inner = self->outermost != 0 && depths[self->outermost] > 0;
   msp_steps_enter();
   if (self->shortcut.kind != 0 && !inner && (self->forked == NULL || PyList_Size(self->forked) == 0) &&
       msp_shortcut_take(&self->shortcut, args, count, names)) {

@@ -260,7 +260,7 @@ class Budget:
         """
         hooks = self._hook_time() / max(step_ns, 1.0)
         rest = max(self._share - hooks, self._share * RECORDS)
-        over = max(hooks - (1 - RECORDS) * self._share, 0.0)
+        over = max(hooks - RESTS * self._share, 0.0)
         return rest * thrift(self._host.recorder.room() / self._room), over
 
     def _hook_time(self) -> float:
