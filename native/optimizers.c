@@ -9,6 +9,7 @@
 #include "shield.h"
 #include "steps.h"
 #include "vectorcall.h"
+#include "wrapper.h"
 #include "writer.h"
 
 /* A hook for the begin or the end of an optimizer's step. */
@@ -208,6 +209,7 @@ static PyObject *rest(PyObject *module, PyObject *on) {
   int truth = PyObject_IsTrue(on);
   if (truth < 0) return NULL;
   msp_resting = truth != 0;
+  msp_wrappers_rest();
   Py_RETURN_NONE;
 }
 

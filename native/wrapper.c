@@ -7,32 +7,13 @@
 #include <structmember.h>
 
 #include "heap_type.h"
+#include "likeness.h"
 #include "optimizers.h"
 #include "shield.h"
-#include "shortcut.h"
 #include "steps.h"
-#include "vectorcall.h"
 #include "writer.h"
 
-typedef struct {
-  PyObject ob_base;
-  vectorcall call;
-  PyObject *function; /* the wrapped function */
-  PyObject *before;   /* called with the arguments before the function; returns the `state` for `after` */
-  PyObject *after;    /* after(state, result, exception): called after the function, unless `state` is None */
-  PyObject *labels;   /* {id(first argument): (name, category, argument of the span)} */
-  PyObject *describe; /* describe(first argument): returns a label; without `labels`, it is for all calls */
-  PyObject *failed;   /* failed(exception): handles an exception of `before`, `after`, `describe` or `forked`; raises it
-                       * again if it is the job's */
-  PyObject *forked;   /* a list: the session, in a fork child that does not record yet; otherwise empty */
-  PyObject *attributes, *references;
-  uint32_t name; /* of the span, if no label gives another one */
-  uint8_t category;
-  uint8_t outermost; /* a kind: of a thread's nested calls of one kind, only the outermost is recorded; 0: all are */
-  char idle;         /* true: a call only calls the function, and records nothing */
-  char rests;        /* true: the same while `msp_resting` is true */
-  msp_shortcut shortcut;
-} wrapper;
+typedef msp_wrapper wrapper;
 
 static PyObject *name_attribute;
 /* Number of open calls on this thread, for each kind of wrapped functions (field `outermost` of `wrapper`). */
@@ -168,11 +149,6 @@ static PyObject *wrapper_vectorcall(PyObject *object, PyObject *const *args, siz
   wrapper *self = (wrapper *)object;
   PyObject *result;
   Py_INCREF(object); /* the job may remove the wrapper during the call */
-  if (self->rests && msp_resting) {
-    result = call(self->function, args, flagged, names);
-    Py_DECREF(object);
-    return result;
-  }
   size_t count = (size_t)COUNT(flagged);
   bool inner = self->outermost != 0 && depths[self->outermost] > 0;
   msp_steps_enter();
@@ -194,6 +170,42 @@ static PyObject *wrapper_vectorcall(PyObject *object, PyObject *const *args, siz
   Py_DECREF(object);
   msp_steps_leave();
   return result;
+}
+
+/* The calls of a wrapper at rest. The wrapper is not used after the call, so the caller's reference to it is enough. */
+static PyObject *call_directly(PyObject *object, PyObject *const *args, size_t flagged, PyObject *names) {
+  const wrapper *self = (const wrapper *)object;
+  return self->direct(self->function, args, flagged, names);
+}
+
+static PyObject *call_function(PyObject *object, PyObject *const *args, size_t flagged, PyObject *names) {
+  return call(((const wrapper *)object)->function, args, flagged, names);
+}
+
+static wrapper *newest; /* of the wrappers with `rests` */
+
+static void set_call(wrapper *self) {
+  /* A function of Python keeps this address; a wrapper, which may be wrapped itself, does not. */
+  bool plain = PyVectorcall_Function != NULL && (PyObject *)Py_TYPE(self->function) == (PyObject *)&PyFunction_Type;
+  self->direct = plain ? PyVectorcall_Function(self->function) : NULL;
+  self->call = !self->rests || !msp_resting ? wrapper_vectorcall : self->direct != NULL ? call_directly : call_function;
+}
+
+void msp_wrappers_rest(void) {
+  for (wrapper *each = newest; each != NULL; each = each->older) set_call(each);
+}
+
+/* Add a wrapper with `rests` to the list of them. */
+static void enlist(wrapper *self) {
+  self->older = newest;
+  if (newest != NULL) newest->newer = self;
+  newest = self;
+}
+
+static void strike(const wrapper *self) {
+  if (self == newest) newest = self->older;
+  if (self->older != NULL) self->older->newer = self->newer;
+  if (self->newer != NULL) self->newer->older = self->older;
 }
 
 static int wrapper_init(PyObject *object, PyObject *args, PyObject *keywords) {
@@ -227,8 +239,9 @@ static int wrapper_init(PyObject *object, PyObject *args, PyObject *keywords) {
   self->category = category;
   self->outermost = outermost;
   self->idle = (char)idle;
-  self->rests = (char)rests;
-  self->call = wrapper_vectorcall;
+  self->rests = rests != 0;
+  if (self->rests) enlist(self);
+  set_call(self);
   return 0;
 }
 
@@ -263,6 +276,7 @@ static int wrapper_clear(PyObject *object) {
 static void wrapper_dealloc(PyObject *object) {
   PyObject_GC_UnTrack(object); /* before code of the job may run; msp_release may do it again */
   if (((wrapper *)object)->references != NULL) PyObject_ClearWeakRefs(object);
+  if (((wrapper *)object)->rests) strike((wrapper *)object);
   msp_release(object, wrapper_clear);
 }
 
@@ -276,52 +290,9 @@ static PyObject *wrapper_get(PyObject *object, PyObject *instance, PyObject *typ
   return PyMethod_New(object, instance);
 }
 
-/* Take attributes that the wrapper lacks, such as the code or the defaults, from the wrapped function. A method of a
- * type in C has no `__module__`, but the type of the wrapper has one. */
-static PyObject *wrapper_getattr(PyObject *object, PyObject *name) {
-  const wrapper *self = (wrapper *)object;
-  bool of_type = PyUnicode_CompareWithASCIIString(name, "__module__") == 0 &&
-                 (self->attributes == NULL || PyDict_GetItemString(self->attributes, "__module__") == NULL);
-  PyObject *value = of_type ? NULL : PyObject_GenericGetAttr(object, name);
-  if (value != NULL || (!of_type && !PyErr_ExceptionMatches(PyExc_AttributeError))) return value;
-  PyErr_Clear();
-  return PyObject_GetAttr(self->function, name);
-}
-
-static PyObject *wrapper_repr(PyObject *object) { return PyObject_Repr(((wrapper *)object)->function); }
-
-/* Hash and compare as the wrapped function does. So a table, such as PyTorch's, finds its entry by either object. */
-static Py_hash_t wrapper_hash(PyObject *object) { return PyObject_Hash(((wrapper *)object)->function); }
-
-static PyObject *wrapper_compare(PyObject *object, PyObject *other, int how) {
-  PyObject *own = ((wrapper *)object)->function;
-  PyObject *its = Py_TYPE(other) == Py_TYPE(object) ? ((wrapper *)other)->function : other;
-  if ((how != Py_EQ && how != Py_NE) || own == NULL || its == NULL) Py_RETURN_NOTIMPLEMENTED;
-  return PyObject_RichCompare(own, its, how);
-}
-
-/* Pickle and copy the wrapper by its name, as Python does with functions. Other callables, such as the methods of a
- * type in C, say themselves how they are pickled. */
-static PyObject *wrapper_reduce(PyObject *object, PyObject *protocol) {
-  PyObject *function = ((wrapper *)object)->function;
-  if (PyObject_HasAttrString(function, "__code__")) return PyObject_GetAttrString(object, "__qualname__");
-  return PyObject_CallMethod(function, "__reduce_ex__", "O", protocol);
-}
-
-/* Return the class of the wrapped function, because `inspect.isfunction`, Dynamo and MindSpore's parser need it. */
-static PyObject *wrapper_class(PyObject *object, void *unused) {
-  (void)unused;
-  return PyObject_GetAttrString(((wrapper *)object)->function, "__class__");
-}
-
-static PyObject *wrapper_plain_reduce(PyObject *object, PyObject *unused) {
-  (void)unused;
-  return PyObject_CallMethod(((wrapper *)object)->function, "__reduce__", NULL);
-}
-
 static PyMethodDef methods[] = {
-    {"__reduce__", wrapper_plain_reduce, METH_NOARGS, "Return what the wrapped function returns."},
-    {"__reduce_ex__", wrapper_reduce, METH_O, "Return what pickles the wrapped function."},
+    {"__reduce__", msp_likeness_plain_reduce, METH_NOARGS, "Return what the wrapped function returns."},
+    {"__reduce_ex__", msp_likeness_reduce, METH_O, "Return what pickles the wrapped function."},
     {NULL, NULL, 0, NULL},
 };
 static PyMemberDef members[] = {
@@ -332,7 +303,7 @@ static PyMemberDef members[] = {
     {NULL, 0, 0, 0, NULL},
 };
 static PyGetSetDef properties[] = {
-    {"__class__", wrapper_class, NULL, NULL, NULL},
+    {"__class__", msp_likeness_class, NULL, NULL, NULL},
     {"__dict__", PyObject_GenericGetDict, PyObject_GenericSetDict, NULL, NULL},
     {NULL, NULL, NULL, NULL, NULL},
 };
@@ -344,13 +315,13 @@ static PyType_Slot slots[] = {
     SLOT(Py_tp_clear, wrapper_clear),
     SLOT(Py_tp_call, PyVectorcall_Call),
     SLOT(Py_tp_descr_get, wrapper_get),
-    SLOT(Py_tp_getattro, wrapper_getattr),
-    SLOT(Py_tp_repr, wrapper_repr),
+    SLOT(Py_tp_getattro, msp_likeness_getattr),
+    SLOT(Py_tp_repr, msp_likeness_repr),
     SLOT(Py_tp_methods, methods),
     SLOT(Py_tp_members, members),
     SLOT(Py_tp_getset, properties),
-    SLOT(Py_tp_hash, wrapper_hash),
-    SLOT(Py_tp_richcompare, wrapper_compare),
+    SLOT(Py_tp_hash, msp_likeness_hash),
+    SLOT(Py_tp_richcompare, msp_likeness_compare),
     {0, NULL},
 };
 static PyType_Spec spec = {

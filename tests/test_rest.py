@@ -198,18 +198,3 @@ def test_hooks_record_before_they_are_removed(hooks, calls):
     hooks.begin(1)
     hooks.drop([switch])
     assert calls == [True, False] and hooks.switches == []
-
-
-def test_a_wrapper_that_rests_only_calls_its_function():
-    native, calls = pytest.importorskip("ms_profiler._native"), []
-    settings = {"before": lambda *_: calls.append("before"), "after": lambda *_: None, "failed": pytest.fail}
-    made = {
-        rests: native.Wrapper(lambda value: value + 1, forked=[], rests=rests, **settings) for rests in (True, False)
-    }
-    native.rest(True)
-    try:
-        assert (made[True](1), calls) == (2, [])
-        assert (made[False](1), calls) == (2, ["before"])
-    finally:
-        native.rest(False)
-    assert (made[True](1), calls) == (2, ["before"] * 2)

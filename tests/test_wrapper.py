@@ -178,6 +178,87 @@ def test_the_wrapper_lets_its_function_be_collected(wrap):
     assert gone() is None
 
 
+@pytest.fixture
+def rest():
+    """Return a function that lets hooks rest (true) or record again; they record again after the test."""
+    recorder = NativeRecorder()
+    yield recorder.rest
+    recorder.rest(False)
+
+
+@pytest.fixture
+def make():
+    """Return a function that wraps a function; its attribute `noted` lists the calls that its hook has noted."""
+    recorder, noted = NativeRecorder(), []
+
+    def wrapped(function, rests=True, name="before"):
+        hooks = {"before": lambda *_, **__: noted.append(name), "after": lambda *_: None}
+        return recorder.wrap(function, failed=pytest.fail, forked=[], rests=rests, **hooks)
+
+    wrapped.noted = noted
+    return wrapped
+
+
+@pytest.mark.parametrize(
+    ("function", "args", "named"),
+    [
+        (add, (1, 2, 3), {"third": 4, "other": 7}),
+        (functools.partial(add), (1, 2, 3), {"third": 4, "other": 7}),
+        (Deep().__call__, (2,), {}),
+        (len, ([1, 2],), {}),
+    ],
+    ids=["function", "partial", "method", "builtin"],
+)
+def test_a_wrapper_at_rest_only_calls_its_function(function, args, named, make, rest):
+    before, always = make(function), make(function, rests=False, name="always")
+    rest(True)
+    during, expected = make(function), function(*args, **named)
+    assert [each(*args, **named) for each in (before, during)] == [expected] * 2 and make.noted == []
+    for each in (before, during):
+        with pytest.raises(TypeError):
+            each(unknown=1)
+    assert always(*args, **named) == expected and make.noted == ["always"]
+    rest(False)
+    assert [each(*args, **named) for each in (before, during)] == [expected] * 2
+    assert make.noted == ["always", "before", "before"]
+
+
+@pytest.mark.parametrize("first", ["inner", "outer"])
+def test_wrappers_of_wrappers_rest_and_record_again(first, make, rest):
+    inner = make(add, name="inner", rests=first == "inner")
+    outer = make(inner, name="outer", rests=first == "outer")
+    both = make(make(add))
+    rest(True)
+    assert outer(1)[0] == both(1)[0] == 1 and make.noted == ["outer" if first == "inner" else "inner"]
+    rest(False)
+    make.noted.clear()
+    assert outer(1)[0] == both(1)[0] == 1 and make.noted == ["outer", "inner", "before", "before"]
+
+
+def test_wrappers_that_are_gone_do_not_rest(make, rest):
+    made = [make(add, name=number) for number in range(5)]
+    for gone in (2, 0, -1):  # the middle, the oldest and the newest
+        del made[gone]
+        rest(True)
+        assert [each(1)[0] for each in made] == [1] * len(made) and make.noted == []
+        rest(False)
+        assert [each(1)[0] for each in made] == [1] * len(made) and len(make.noted) == len(made)
+        make.noted.clear()
+
+
+def test_a_wrapper_at_rest_may_be_removed_during_its_call(make, rest):
+    made = {}
+
+    def function(value):
+        made.clear()
+        gc.collect()
+        return value + 1
+
+    made["it"] = make(function)
+    rest(True)
+    assert made["it"](1) == 2 and not made
+
+
 def raises(*_):
     raise TimeoutError("too long")
 
