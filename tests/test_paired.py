@@ -34,10 +34,10 @@ def made(count, seed=1, noise=0.0, drift=0.0):
     return Steps(1, 1, StepSource.SCRIPT, table.with_columns(duration_ns=pl.col("end_ns") - pl.col("start_ns"))), truth
 
 
-def cost(steps):
+def cost(steps, **measured):
     """Return the cost of recording; a sampled step has 6 modules and no coarse span."""
     sums = pl.DataFrame({"category": [int(Category.MODULE)], "count": [6 * steps.recorded.height]})
-    info = SimpleNamespace(cost={"span_ns": 100.0, "idle_ns": 50.0})
+    info = SimpleNamespace(cost={"span_ns": 100.0, "idle_ns": 50.0} | measured)
     recording = SimpleNamespace(info=info, spans=pl.DataFrame(schema=tables.SPANS))
     return paired.paired(recording, steps, sums)
 
@@ -49,6 +49,14 @@ def test_the_cost_is_that_of_the_sampled_steps():
     assert paid["per_step_ms"] == pytest.approx(EXTRA / 1e6)
     assert paid["recording"] == pytest.approx(200 * EXTRA / (sum(truth) + 200 * EXTRA), abs=1e-6)
     assert paid["hooks"] == pytest.approx(6 * 50 * 2000 / steps.table["duration_ns"].sum(), abs=1e-6)
+
+
+def test_hooks_at_rest_add_a_constant_for_each_module():
+    steps, _ = made(2000)
+    measured = {"hooks_ns": 3000.0, "hooks_own_ns": 300.0, "hooks_steps": 100}
+    each = steps.table["duration_ns"].mean()
+    assert cost(steps, **measured)["hooks"] == pytest.approx(3000 / each, abs=1e-6)
+    assert cost(steps, **measured, at_rest_ns=35.0)["hooks"] == pytest.approx((3000 + 6 * 35) / each, abs=1e-6)
 
 
 def test_its_standard_error_holds_in_noise():

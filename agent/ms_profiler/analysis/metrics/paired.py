@@ -35,8 +35,8 @@ def paired(recording: tables.Recording, steps: Steps, sums: pl.DataFrame) -> dic
         share     = recording + hooks
 
     Hooks measured the time of their own code in C in some steps of the job. From this, the job estimated their whole
-    time: hooks also take time in Python, and make the code after them slower (`job.budget.WHOLE`). If hooks could not
-    measure their time, it is computed. In a job whose work replaces the contents of the caches, the computed time is
+    time: hooks also take time in Python, and make the code after them slower (`job.budget.WHOLE`). Where hooks rest,
+    each call of a module adds a constant (`job.budget.AT_REST`). If hooks could not measure their time, it is computed. In a job whose work replaces the contents of the caches, the computed time is
     several times too low:
 
         coarse spans of a step * span_ns + modules of a step * idle_ns
@@ -81,7 +81,7 @@ def paired(recording: tables.Recording, steps: Steps, sums: pl.DataFrame) -> dic
     timed = int(measured.get("hooks_steps", 0))
     own_ns = measured.get("hooks_own_ns") if timed >= LEAST else None
     if own_ns is not None:
-        hook_ns = measured["hooks_ns"]
+        hook_ns = measured["hooks_ns"] + modules * measured.get("at_rest_ns", 0.0)
     records, hooks = mean * known / whole, hook_ns * wanted.height / whole
     return {
         "pairs": len(found),
