@@ -352,6 +352,18 @@ def test_kernels_without_details_in_most_steps_tell_the_step_all_the_same():
     assert (change["earliest"], change["latest"]) == (3_000, 3_000)
 
 
+def test_where_launching_takes_most_of_a_step_the_time_on_the_host_is_stated_although_kernels_show_a_change():
+    """The further kernels take 15 us of a step of 1 ms, launching them takes 125 us."""
+    steps, found, spans = counted(4_500, bursts(4_500), more)
+    kernels, tasks = on_a_device(found, lambda owner, number: 20 if owner == 3 and number >= 3_000 else 5)
+    alone = lasting.summary(steps, kernels, spans, None, tasks)
+    assert (alone["work_change"] or alone["shift"])["counted"] == "kernels"
+    change = lasting.summary(steps, kernels, spans, found, tasks)["shift"]
+    (module,) = change["modules"]
+    assert (change["step"], change["counted"], module["count_after"]) == (3_000, "operators", 30)
+    assert module["after_ms"] - module["before_ms"] == pytest.approx(0.125, rel=0.2)
+
+
 def test_kernels_of_other_modules_do_not_tell_the_step_of_a_change():
     """At step 3100, another owner launches two kernels more, in one call of an operator as before."""
     steps, found, spans = counted(4_500, bursts(4_500), more)

@@ -80,9 +80,11 @@ def _changes(
     """Return the lasting changes as `summary` does, before the records of the machine are examined."""
     shift = shifts.shift(steps, found, spans)
     gradual = slowing.slowing(steps, found) if shift is None else None
-    work = work_changes.shift(shifts.alike(steps), steps, found, spans, tasks)
-    if work is None and on_host is not None:
-        work = work_changes.shift(shifts.alike(steps), steps, on_host, spans, tasks, found)
+    work, same = None, shifts.alike(steps)
+    if on_host is not None:  # launching takes most of a step, so a module's kernels say little about its time
+        work = work_changes.shift(same, steps, on_host, spans, tasks, found)
+    if work is None:
+        work = work_changes.shift(same, steps, found, spans, tasks)
     if shift is None or work is None:
         return {"shift": shift or work, "work_change": None, "slowing": gradual}
     counted = {each["module"]: each for each in work["modules"]}

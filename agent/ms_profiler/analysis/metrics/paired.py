@@ -36,8 +36,8 @@ def paired(recording: tables.Recording, steps: Steps, sums: pl.DataFrame) -> dic
 
     Hooks measured the time of their own code in C in some steps of the job. From this, the job estimated their whole
     time: hooks also take time in Python, and make the code after them slower (`job.budget.WHOLE`). Where hooks rest,
-    each call of a module adds a constant (`job.budget.AT_REST`). If hooks could not measure their time, it is computed. In a job whose work replaces the contents of the caches, the computed time is
-    several times too low:
+    each call of a module adds a constant (`job.budget.AT_REST`). If hooks could not measure their time, it is computed.
+    In a job whose work replaces the contents of the caches, the computed time is several times too low:
 
         coarse spans of a step * span_ns + modules of a step * idle_ns
 
