@@ -188,9 +188,10 @@ if MODE == "wrapping":
     gpu.fake_count_from(2**32 - 3)
 model = train(STEPS)
 if MODE == "killed":
-    # CUPTI's buffers are flushed once a second; when a flush begins, the records of the flush before it are written
+    # CUPTI's buffers are flushed once a second; when a flush begins, the records of the flush before it are written.
+    # The last kernels end 5 ms after their launch, so the next flush may come too early for them.
     before = gpu.fake_flushes()
-    while gpu.fake_flushes() < before + 2:
+    while gpu.fake_flushes() < before + 3:
         os.sched_yield()
     os.kill(os.getpid(), signal.SIGKILL)
 if MODE == "fork":
