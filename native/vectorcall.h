@@ -15,7 +15,6 @@
 typedef PyObject *(*vectorcall)(PyObject *, PyObject *const *, size_t, PyObject *);
 extern PyObject *PyObject_Vectorcall(PyObject *, PyObject *const *, size_t, PyObject *) __attribute__((weak));
 extern vectorcall PyVectorcall_Function(PyObject *) __attribute__((weak));
-extern PyTypeObject PyFunction_Type;
 extern PyObject *PyObject_VectorcallDict(PyObject *, PyObject *const *, size_t, PyObject *);
 extern PyObject *PyVectorcall_Call(PyObject *, PyObject *, PyObject *);
 /* Bind a function to an instance. The limited API lacks this function. To call `types.MethodType` takes 130 ns more. */

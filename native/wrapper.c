@@ -182,12 +182,13 @@ static PyObject *call_function(PyObject *object, PyObject *const *args, size_t f
   return call(((const wrapper *)object)->function, args, flagged, names);
 }
 
-static wrapper *newest; /* of the wrappers with `rests` */
+static wrapper *newest;  /* of the wrappers with `rests` */
+static vectorcall usual; /* what calls functions of Python; NULL: unknown */
 
 static void set_call(wrapper *self) {
-  /* A function of Python keeps this address; a wrapper, which may be wrapped itself, does not. */
-  bool plain = PyVectorcall_Function != NULL && (PyObject *)Py_TYPE(self->function) == (PyObject *)&PyFunction_Type;
-  self->direct = plain ? PyVectorcall_Function(self->function) : NULL;
+  /* A compiler may give a function another address, and take it back at any time; a wrapper changes its own. */
+  bool plain = usual != NULL && PyVectorcall_Function(self->function) == usual;
+  self->direct = plain ? usual : NULL;
   self->call = !self->rests || !msp_resting ? wrapper_vectorcall : self->direct != NULL ? call_directly : call_function;
 }
 
@@ -261,6 +262,9 @@ static int wrapper_traverse(PyObject *object, visitproc visit, void *arg) {
 
 static int wrapper_clear(PyObject *object) {
   wrapper *self = (wrapper *)object;
+  if (self->rests) strike(self);
+  self->rests = 0;
+  self->call = NULL; /* a call of a wrapper that has lost its function fails with a TypeError */
   Py_CLEAR(self->function);
   Py_CLEAR(self->before);
   Py_CLEAR(self->after);
@@ -276,7 +280,6 @@ static int wrapper_clear(PyObject *object) {
 static void wrapper_dealloc(PyObject *object) {
   PyObject_GC_UnTrack(object); /* before code of the job may run; msp_release may do it again */
   if (((wrapper *)object)->references != NULL) PyObject_ClearWeakRefs(object);
-  if (((wrapper *)object)->rests) strike((wrapper *)object);
   msp_release(object, wrapper_clear);
 }
 
@@ -347,9 +350,19 @@ static PyMethodDef functions[] = {
     {NULL, NULL, 0, NULL},
 };
 
+/* Find what calls functions of Python, from any such function. Returns false with an exception set. */
+static bool find_usual(void) {
+  if (PyVectorcall_Function == NULL) return true;
+  PyObject *os = PyImport_ImportModule("os"), *function = os == NULL ? NULL : PyObject_GetAttrString(os, "getenv");
+  if (function != NULL) usual = PyVectorcall_Function(function);
+  Py_XDECREF(os);
+  Py_XDECREF(function);
+  return function != NULL;
+}
+
 int msp_wrapper_add(PyObject *module) {
   name_attribute = PyUnicode_InternFromString("__name__");
-  if (name_attribute == NULL || !msp_shortcut_init()) return -1;
+  if (name_attribute == NULL || !msp_shortcut_init() || !find_usual()) return -1;
   PyObject *type = PyType_FromSpec(&spec);
   if (type == NULL || PyModule_AddObject(module, "Wrapper", type) < 0) {
     Py_XDECREF(type);

@@ -1,6 +1,7 @@
 """Totals of sampled steps and the cost of recording agree with the truth of made-up steps."""
 
 import random
+from dataclasses import replace
 from types import SimpleNamespace
 
 import polars as pl
@@ -34,12 +35,24 @@ def made(count, seed=1, noise=0.0, drift=0.0):
     return Steps(1, 1, StepSource.SCRIPT, table.with_columns(duration_ns=pl.col("end_ns") - pl.col("start_ns"))), truth
 
 
-def cost(steps, **measured):
-    """Return the cost of recording; a sampled step has 6 modules and no coarse span."""
-    sums = pl.DataFrame({"category": [int(Category.MODULE)], "count": [6 * steps.recorded.height]})
+def calls(numbers, steps, category=Category.MODULE, process=1, count=6):
+    """Return the spans of `count` calls in each of some steps, given by their numbers, by a process."""
+    starts = steps.table["start_ns"].to_list()
+    spans = pl.DataFrame(
+        [(process, 1, int(category), starts[number] + at) for number in numbers for at in range(count)],
+        schema={"process": pl.UInt32, "thread": pl.UInt32, "category": pl.UInt8, "start_ns": pl.Int64},
+        orient="row",
+    )
+    return spans.with_columns(end_ns=pl.col("start_ns") + 1)
+
+
+def cost(steps, *others, **measured):
+    """Return the cost of recording; a sampled step has 6 modules and no coarse span, but for the spans `others`."""
+    table = steps.table
     info = SimpleNamespace(cost={"span_ns": 100.0, "idle_ns": 50.0} | measured)
-    recording = SimpleNamespace(info=info, spans=pl.DataFrame(schema=tables.SPANS))
-    return paired.paired(recording, steps, sums)
+    own = calls(table.with_row_index()["index"].filter(table["recorded"]), steps)
+    recording = SimpleNamespace(info=info, spans=pl.concat([own, *others]), sums_by_place=None)
+    return paired.paired(recording, steps)
 
 
 def test_the_cost_is_that_of_the_sampled_steps():
@@ -51,12 +64,24 @@ def test_the_cost_is_that_of_the_sampled_steps():
     assert paid["hooks"] == pytest.approx(6 * 50 * 2000 / steps.table["duration_ns"].sum(), abs=1e-6)
 
 
-def test_hooks_at_rest_add_a_constant_for_each_module():
+def test_hooks_at_rest_add_a_constant_for_each_call_of_a_module():
+    """In the first half of the steps, hooks record the passes of all steps; in the second half, they rest."""
     steps, _ = made(2000)
+    steps = replace(steps, source=StepSource.OPTIMIZER_CYCLE)
     measured = {"hooks_ns": 3000.0, "hooks_own_ns": 300.0, "hooks_steps": 100}
+    passes = calls(range(2000), steps, Category.FORWARD, count=1)
     each = steps.table["duration_ns"].mean()
-    assert cost(steps, **measured)["hooks"] == pytest.approx(3000 / each, abs=1e-6)
-    assert cost(steps, **measured, at_rest_ns=35.0)["hooks"] == pytest.approx((3000 + 6 * 35) / each, abs=1e-6)
+    assert cost(steps, passes, **measured)["hooks"] == pytest.approx(3000 / each, abs=1e-6)
+    rested = 0.9 / 2  # of ten steps, nine are not sampled
+    expected = pytest.approx((3000 + 6 * paired.AT_REST * rested) / each, abs=1e-6)
+    assert cost(steps, passes[:1000], **measured)["hooks"] == expected
+
+
+def test_modules_of_other_processes_and_of_steps_that_are_not_sampled_do_not_count_for_the_hooks():
+    steps, _ = made(2000)
+    others = calls(range(2000), steps, process=2), calls([1, 12], steps)
+    assert not steps.table["recorded"].gather([1, 12]).any()
+    assert cost(steps, *others) == cost(steps)
 
 
 def test_its_standard_error_holds_in_noise():

@@ -9,7 +9,7 @@ import polars as pl
 import pytest
 from conftest import PROGRAMS
 from ms_profiler.analysis.driver import engine
-from ms_profiler.job import budget, rest
+from ms_profiler.job import rest
 from ms_profiler.job.guard import Guard
 from ms_profiler.job.rest import Rest
 from ms_profiler.store.format import Category
@@ -47,11 +47,6 @@ def spans(measures, title, process=None):
 @needs_torch
 def test_hooks_rest_before_each_part(done):
     assert done["resting"] == PARTS
-
-
-@needs_torch
-def test_the_cost_contains_the_calls_at_rest(measures):
-    assert measures.recording.info.cost["at_rest_ns"] == budget.AT_REST
 
 
 @needs_torch
@@ -141,17 +136,6 @@ def test_hooks_record_for_some_steps_after_another_reason_than_a_burst(hooks, ca
     assert calls == [True, False, True, False] and not hooks.resting
     hooks.begin(1601 + rest.SHORT)
     assert calls[4:] == [True] and hooks.resting
-
-
-def test_hooks_have_rested_once_the_begin_of_a_rest_has_succeeded(hooks):
-    hooks.switches.insert(0, lambda on: hooks.end() if on else None)
-    hooks.begin(1)
-    assert not hooks.rested
-    del hooks.switches[0]
-    hooks.begin(2)
-    assert hooks.rested
-    hooks.end()
-    assert hooks.rested
 
 
 def test_hooks_do_not_rest_any_more_after_a_stop(hooks, calls):

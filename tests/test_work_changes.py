@@ -300,16 +300,17 @@ def test_a_layer_of_a_real_job_that_works_twice_from_one_step_on_is_named(launch
     assert module["count_after"] > 1.5 * module["count_before"]
 
 
-def on_a_device(found, launched, others=lambda number: 0):
-    """Return owners by kernels that take 1 us each, and the number of kernels in each step, as a device has them.
+def on_a_device(found, launched, others=lambda number: 0, ns=1_000):
+    """Return owners by kernels, and the number of kernels in each step, as a device has them.
 
     Args:
         found: owners by the time of the host, from `counted`.
         launched: function of an owner's number and a step's number: the number of its kernels in this step.
         others: function of a step's number: the number of its kernels without an owner.
+        ns: the time of each kernel.
     """
     rows = [
-        (number, f"net.{owner}", 1, 1, at, at + 1_000)
+        (number, f"net.{owner}", 1, 1, at, at + ns)
         for number in found.pieces["step"].unique().sort()
         for owner in range(OWNERS)
         for at in range(launched(owner, number))
@@ -362,6 +363,33 @@ def test_where_launching_takes_most_of_a_step_the_time_on_the_host_is_stated_alt
     (module,) = change["modules"]
     assert (change["step"], change["counted"], module["count_after"]) == (3_000, "operators", 30)
     assert module["after_ms"] - module["before_ms"] == pytest.approx(0.125, rel=0.2)
+
+
+@pytest.mark.parametrize("ns", [1_000, 5_000])
+def test_where_launching_takes_most_of_a_step_one_change_has_one_line_with_the_time_on_the_host(ns):
+    """Each step is longer by the 125 us of the further launches. The kernels alone take 15 or 75 us more."""
+    steps, found, spans = counted(4_500, bursts(4_500), more, length=lambda number: MS + 125_000 * (number >= 3_000))
+    kernels, tasks = on_a_device(found, lambda owner, number: 20 if owner == 3 and number >= 3_000 else 5, ns=ns)
+    told = lasting.summary(steps, kernels, spans, found, tasks)
+    assert told["work_change"] is None and len(changes.lines(told)) == 1
+    (module,) = told["shift"]["modules"]
+    assert (told["shift"]["step"], told["shift"]["counted"], module["count_after"]) == (3_000, "operators", 30)
+    assert module["after_ms"] - module["before_ms"] == pytest.approx(0.125, rel=0.1)
+
+
+def test_where_launching_no_longer_takes_most_of_a_step_a_module_has_the_time_of_its_kernels():
+    """From step 3000 on, the kernels of one module take 1.5 ms, and launching them takes as long as before."""
+    steps, found, spans = counted(
+        4_500, bursts(4_500), lambda owner, number: 5, length=lambda number: MS + MS * (number >= 3_000)
+    )
+    kernels, _ = on_a_device(found, lambda owner, number: 5)
+    longer = pl.col("owner").eq("net.3") & pl.col("step").ge(3_000)
+    pieces = kernels.pieces.with_columns(end_ns=pl.when(longer).then(pl.col("end_ns") + 300_000).otherwise("end_ns"))
+    sums = pieces.with_columns(self_ns=pl.col("end_ns") - pl.col("start_ns"))
+    told = lasting.summary(steps, replace(kernels, tree=sums, sums=sums, pieces=pieces), spans, found)
+    (module,) = told["shift"]["modules"]
+    assert (told["shift"]["step"], module["module"]) == (3_000, "net.3")
+    assert module["after_ms"] - module["before_ms"] == pytest.approx(1.5, rel=0.01)
 
 
 def test_kernels_of_other_modules_do_not_tell_the_step_of_a_change():

@@ -250,13 +250,31 @@ def test_a_wrapper_at_rest_may_be_removed_during_its_call(make, rest):
     made = {}
 
     def function(value):
-        made.clear()
+        gone = weakref.ref(made.pop("it"))
         gc.collect()
-        return value + 1
+        return value + 1, gone
 
     made["it"] = make(function)
     rest(True)
-    assert made["it"](1) == 2 and not made
+    value, gone = made["it"](1)
+    assert value == 2 and gone() is None
+
+
+def test_hooks_rest_while_the_garbage_collector_removes_a_wrapper(make, rest):
+    """The wrapper has lost its function when the collector frees the code object, whose end lets hooks rest."""
+
+    def called_back(_):
+        rested.append(rest(True))
+
+    rested, wrapper = [], make(lambda: None)
+    wrapper.itself = wrapper
+    wrapper.late = compile("1", "late", "eval")  # not tracked by the collector, so it is freed only with the wrapper
+    watch = weakref.ref(wrapper.late, called_back)
+    del wrapper
+    gc.collect()
+    assert rested == [None] and watch() is None
+    kept = make(add)
+    assert kept(1)[0] == 1 and make.noted == []
 
 
 def raises(*_):

@@ -34,8 +34,6 @@ FREE: Final = 0.25
 #: code after them, because the hooks replace some of the job's memory in the caches.
 EACH: Final = 2300
 WHOLE: Final = 2.8
-#: time of a module's call whose hook rests, ns; 20 to 50 ns in alternating blocks of one loop (benchmarks/RESULTS.md)
-AT_REST: Final = 35
 #: the part of the measured times that is left out of a mean: the longest ones, in which the thread lost its processor
 LONGEST: Final = 0.05
 #: Records get at least this part of `overhead_budget`, however much time the hooks take.
@@ -160,14 +158,13 @@ class Budget:
             processor inside of a hook.
             `hooks_steps` is the number of measured steps, at most the newest 1,024. `hooks_ns` is an estimate of the
             whole time that the hooks add to such a step, `EACH` + `WHOLE` * `hooks_own_ns`. These three are left out if
-            no step was measured. `at_rest_ns` is the constant `AT_REST`, which no measured time contains; it is left
-            out if the hooks never rested.
+            no step was measured.
         """
         _, times = self._host.recorder.hook_times(self._timed)
         if not times:
             return self._cost
-        own, rest = _mean(times), {"at_rest_ns": float(AT_REST)} if self._host.sources.rest.rested else {}
-        return self._cost | {"hooks_own_ns": own, "hooks_ns": _whole(own), "hooks_steps": len(times)} | rest
+        own = _mean(times)
+        return self._cost | {"hooks_own_ns": own, "hooks_ns": _whole(own), "hooks_steps": len(times)}
 
     def spend(self, ns: int) -> None:
         """Count time that recording took besides writing records.

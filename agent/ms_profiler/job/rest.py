@@ -33,7 +33,6 @@ class Rest:
         self.switches: list[Callable[[bool], None]] = []
         #: whether the hooks rest now
         self.resting = False
-        self.rested = False  # whether they have ever rested
         self._ever = True  # whether hooks may rest at all
         self._again = 0  # number of steps after which hooks may rest again
         self._watches_forks = False
@@ -56,7 +55,6 @@ class Rest:
                 self._switch(True)
                 # a signal handler of the job, or another thread, may have ended the rest meanwhile
                 done = self.resting and self._ever
-                self.rested |= done
             finally:
                 if not done:
                     self._switch(False)

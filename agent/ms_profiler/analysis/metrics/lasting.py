@@ -42,7 +42,10 @@ def summary(
         If the lengths show a change, `shift` also has `machine` (`machine_changes.told`), and if no module explains
         it, where most of it lies (`extra_phase.where`).
     """
-    changes = _changes(steps, found, spans, on_host, tasks)
+    # if launching takes most of a step, a module's kernels say little about its time
+    owners = [found] if on_host is None else [on_host, found]
+    shift, found = _of_lengths(steps, owners, spans)
+    changes = _changes(steps, shift, owners, spans, tasks)
     shift, gradual = changes["shift"], changes["slowing"]
     if shift is not None and shift["before_ms"] is not None:
         changes["shift"] = _placed(shift, steps, found, spans, recording)
@@ -70,25 +73,44 @@ def _placed(
     return shift | extra_phase.where(steps, later if longer else ~later, spans, looks)
 
 
+def _of_lengths(
+    steps: Steps, owners: list[Ownership | None], spans: pl.DataFrame
+) -> tuple[dict[str, Any] | None, Ownership | None]:
+    """Return the change of the steps' length, and the owners of the time of its modules.
+
+    Args:
+        steps: the steps in use.
+        owners: the owners of the time of sampled steps, the preferred ones first.
+        spans: table of the run's spans.
+    """
+    found = [(shifts.shift(steps, each, spans), each) for each in owners]
+    return next((each for each in found if each[0] is not None and each[0]["modules"]), found[0])
+
+
 def _changes(
     steps: Steps,
-    found: Ownership | None,
+    shift: dict[str, Any] | None,
+    owners: list[Ownership | None],
     spans: pl.DataFrame,
-    on_host: Ownership | None,
     tasks: pl.DataFrame | None,
 ) -> dict[str, dict[str, Any] | None]:
-    """Return the lasting changes as `summary` does, before the records of the machine are examined."""
-    shift = shifts.shift(steps, found, spans)
-    gradual = slowing.slowing(steps, found) if shift is None else None
-    work, same = None, shifts.alike(steps)
-    if on_host is not None:  # launching takes most of a step, so a module's kernels say little about its time
-        work = work_changes.shift(same, steps, on_host, spans, tasks, found)
-    if work is None:
-        work = work_changes.shift(same, steps, found, spans, tasks)
+    """Return the lasting changes as `summary` does, before the records of the machine are examined.
+
+    Args:
+        steps: the steps in use.
+        shift: the change of the steps' length.
+        owners: the owners of the time of sampled steps, the preferred ones first, those of a device's time last.
+        spans: table of the run's spans.
+        tasks: the number of a device's tasks in each step; None if unknown.
+    """
+    gradual = slowing.slowing(steps, owners[0]) if shift is None else None
+    same = shifts.alike(steps)
+    found = (work_changes.shift(same, steps, each, spans, tasks, owners[-1]) for each in owners)
+    work = next((each for each in found if each is not None), None)
     if shift is None or work is None:
         return {"shift": shift or work, "work_change": None, "slowing": gradual}
     counted = {each["module"]: each for each in work["modules"]}
-    both = [counted.get(each["module"], {}) | each for each in shift["modules"]]
+    both = [each | counted.get(each["module"], {}) for each in shift["modules"]]
     far = max(work["after_step"] - shift["step"], shift["step"] - work["step"])
     if far > steps.table.height * NEAR or not any("count_after" in each for each in both):
         return {"shift": shift, "work_change": work, "slowing": None}

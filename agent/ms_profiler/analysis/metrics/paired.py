@@ -15,6 +15,7 @@ from typing import Any, Final
 
 import polars as pl
 
+from ms_profiler.analysis.metrics import intervals, sampling
 from ms_profiler.analysis.metrics.steps import Steps
 from ms_profiler.analysis.model import tables
 from ms_profiler.store.format import CATEGORY_FINE, Category
@@ -23,11 +24,13 @@ from ms_profiler.store.format import CATEGORY_FINE, Category
 LEAST: Final = 8
 #: a burst of n recorded steps is compared with up to `BESIDE * n` steps on either side
 BESIDE: Final = 2
+#: time of a module's call whose hook rests, ns; 20 to 50 ns in alternating blocks of one loop (benchmarks/RESULTS.md)
+AT_REST: Final = 35
 #: share of the pairs that is left out at each end: the lowest and the highest pairs
 TRIMMED: Final = 0.1
 
 
-def paired(recording: tables.Recording, steps: Steps, sums: pl.DataFrame) -> dict[str, Any] | None:
+def paired(recording: tables.Recording, steps: Steps) -> dict[str, Any] | None:
     """Return the cost of recording; None if too few stretches have steps with and without records.
 
         recording = extra time of a sampled step * sampled steps / time of all steps
@@ -35,8 +38,8 @@ def paired(recording: tables.Recording, steps: Steps, sums: pl.DataFrame) -> dic
         share     = recording + hooks
 
     Hooks measured the time of their own code in C in some steps of the job. From this, the job estimated their whole
-    time: hooks also take time in Python, and make the code after them slower (`job.budget.WHOLE`). Where hooks rest,
-    each call of a module adds a constant (`job.budget.AT_REST`). If hooks could not measure their time, it is computed.
+    time: hooks also take time in Python, and make the code after them slower (`job.budget.WHOLE`). In steps in which
+    hooks rest, each call of a module adds a constant, `AT_REST`. If hooks could not measure their time, it is computed.
     In a job whose work replaces the contents of the caches, the computed time is several times too low:
 
         coarse spans of a step * span_ns + modules of a step * idle_ns
@@ -56,7 +59,6 @@ def paired(recording: tables.Recording, steps: Steps, sums: pl.DataFrame) -> dic
     Args:
         recording: the run.
         steps: the steps in use.
-        sums: the sums of the recorded spans, from `operators.sum_up`.
 
     Returns:
         `pairs` and `sampled` (numbers of pairs and of sampled steps), `per_step_ms` (extra time of a sampled step),
@@ -75,13 +77,14 @@ def paired(recording: tables.Recording, steps: Steps, sums: pl.DataFrame) -> dic
     )
     first, last = wanted["start_ns"][0], wanted["end_ns"][-1]
     coarse = own.filter(pl.col("start_ns").is_between(first, last)).height / wanted.height
-    modules = int(sums.filter(pl.col("category") == Category.MODULE)["count"].sum()) / max(known, 1)
+    modules = _modules(recording, steps) / max(known, 1)
     measured = recording.info.cost
     hook_ns = coarse * measured.get("span_ns", 0.0) + modules * measured.get("idle_ns", 0.0)
     timed = int(measured.get("hooks_steps", 0))
     own_ns = measured.get("hooks_own_ns") if timed >= LEAST else None
     if own_ns is not None:
-        hook_ns = measured["hooks_ns"] + modules * measured.get("at_rest_ns", 0.0)
+        rested = int(sampling.rested(steps, recording.spans, wanted.filter(~pl.col("recorded"))).sum())
+        hook_ns = measured["hooks_ns"] + modules * AT_REST * rested / wanted.height
     records, hooks = mean * known / whole, hook_ns * wanted.height / whole
     return {
         "pairs": len(found),
@@ -94,6 +97,21 @@ def paired(recording: tables.Recording, steps: Steps, sums: pl.DataFrame) -> dic
         "share": round(records + hooks, 6),
         "standard_error": round(error * known / whole, 6),
     }
+
+
+def _modules(recording: tables.Recording, steps: Steps) -> int:
+    """Return the number of calls of modules in all sampled steps, by the process of the steps.
+
+    Args:
+        recording: the run.
+        steps: the steps in use.
+    """
+    if recording.sums_by_place is not None:
+        of_steps = pl.col("place").is_between(sampling.FIRST, sampling.FIRST + steps.table.height, closed="left")
+        sums = recording.sums_by_place.filter(pl.col("category") == Category.MODULE, of_steps)
+        return int(sums["count"].sum())
+    calls = recording.spans.filter(pl.col("process") == steps.process, pl.col("category") == Category.MODULE)
+    return intervals.locate(calls["start_ns"], steps.table.filter("recorded")).drop_nulls().len()
 
 
 def _pairs(table: pl.DataFrame) -> list[float]:

@@ -12,8 +12,8 @@ from typing import Final
 import polars as pl
 
 from ms_profiler.analysis.metrics import between_steps, intervals
-from ms_profiler.analysis.metrics.steps import Steps
-from ms_profiler.store.format import CATEGORY_FINE
+from ms_profiler.analysis.metrics.steps import Steps, stepping
+from ms_profiler.store.format import CATEGORY_FINE, Category, StepSource
 
 #: a run is divided into at most this number of parts; the differences between neighbouring parts give the error
 PARTS: Final = 256
@@ -56,6 +56,22 @@ def weights(table: pl.DataFrame) -> pl.Series:
     marked = table.with_columns(strata(table))
     weight = (wanted.sum() / pl.col("recorded").sum()).over("stratum")
     return marked.select(pl.when("recorded").then(weight).alias("weight")).to_series()
+
+
+def rested(steps: Steps, spans: pl.DataFrame, left_out: pl.DataFrame) -> pl.Series:
+    """Return for each step that was not sampled whether hooks were at rest in it, Boolean.
+
+    Hooks rest only if each cycle of an optimizer ends a step. In a step without any pass, they were at rest.
+
+    Args:
+        steps: the steps in use.
+        spans: table of the run's spans; only the coarse ones matter.
+        left_out: the steps that were not sampled.
+    """
+    own = stepping(spans, steps, Category.FORWARD, Category.BACKWARD)
+    some = intervals.locate(own["start_ns"], left_out).drop_nulls().unique()
+    rests = steps.source == StepSource.OPTIMIZER_CYCLE
+    return pl.int_range(left_out.height, dtype=pl.UInt32, eager=True).is_in(some.implode()).not_() & rests
 
 
 def places(spans: pl.DataFrame, steps: Steps) -> pl.Series:

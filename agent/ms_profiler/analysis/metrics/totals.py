@@ -6,12 +6,12 @@ from typing import Final
 
 import polars as pl
 
-from ms_profiler.analysis.metrics import between_steps, intervals, long_steps, phases, sampling
-from ms_profiler.analysis.metrics.steps import Steps, stepping
+from ms_profiler.analysis.metrics import between_steps, long_steps, phases, sampling
+from ms_profiler.analysis.metrics.steps import Steps
 from ms_profiler.analysis.metrics.stretches import UNRECORDED
 from ms_profiler.analysis.model import tables
 from ms_profiler.analysis.streams.kernel_stream import Stream
-from ms_profiler.store.format import CATEGORY_FINE, Category, StepSource
+from ms_profiler.store.format import CATEGORY_FINE, Category
 
 #: phases whose hooks may rest in steps that are not sampled (`job.rest`), and phases inside them
 _RESTING: Final = [phases.NAMES[category] for category in (*phases.GRAPH_OWNERS, Category.GRAPH)]
@@ -113,7 +113,7 @@ def _phases(steps: Steps, spans: pl.DataFrame, found: pl.DataFrame) -> dict[str,
     wanted = pl.col("content") != tables.TIMES_ALONE
     told = _times(phases.pieces(spans, replace(steps, table=steps.table.with_columns(recorded=wanted))))
     left_out = steps.table.with_row_index("row").filter(pl.col("content") == tables.COARSE)
-    rested = _rested(steps, spans, left_out)
+    rested = sampling.rested(steps, spans, left_out)
     passes = told.filter(pl.col("phase") == phases.FORWARD).join(found.select("row").unique(), on="row", how="semi")
     beside = pl.concat([found, passes.with_columns(-pl.col("ns"))])
     beside = beside.filter(pl.col("phase").is_in([phases.FORWARD, phases.OTHER]))
@@ -142,22 +142,6 @@ def _phases(steps: Steps, spans: pl.DataFrame, found: pl.DataFrame) -> dict[str,
 def _times(pieces: pl.DataFrame) -> pl.DataFrame:
     """Return the time of each phase in each step, `row`, `phase` and `ns`."""
     return phases.by_step(pieces).select("phase", row="step", ns="duration_ns")
-
-
-def _rested(steps: Steps, spans: pl.DataFrame, left_out: pl.DataFrame) -> pl.Series:
-    """Return for each step that was not sampled whether hooks were at rest in it, Boolean.
-
-    Hooks rest only if each cycle of an optimizer ends a step. In a step without any pass, they were at rest.
-
-    Args:
-        steps: the steps in use.
-        spans: the coarse spans.
-        left_out: the steps that were not sampled.
-    """
-    own = stepping(spans, steps, Category.FORWARD, Category.BACKWARD)
-    some = intervals.locate(own["start_ns"], left_out).drop_nulls().unique()
-    rests = steps.source == StepSource.OPTIMIZER_CYCLE
-    return pl.int_range(left_out.height, dtype=pl.UInt32, eager=True).is_in(some.implode()).not_() & rests
 
 
 def _divided(split: pl.DataFrame, own: pl.DataFrame, steps: Steps) -> dict[str, Phase]:
