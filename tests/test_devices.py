@@ -101,7 +101,7 @@ def test_a_module_that_launches_more_small_kernels_from_a_step_on_is_named_with_
     """The kernels take little time, but launching them takes most of a step. Most steps are not sampled."""
     run = device_job("changing", 1500, options={"overhead_budget": 0.03})
     assert run.code == 0, run.err
-    if run.summary["machine"]["queued_share"] > 0.2:
+    if run.summary["machine"]["queued_share"] > 0.4:
         pytest.skip("other programs take the processors, so the times on the host do not show the change")
     assert 16 < run.summary["sampling"]["sampled"] < 750
     change = run.summary["work_change"] or run.summary["shift"]
