@@ -86,20 +86,35 @@ def test_the_line_names_the_phase_that_takes_longer():
     assert line.endswith("; most of the difference is in waiting for data")
 
 
-def test_the_line_names_the_module_that_takes_longer():
-    steps = made(lengths(lambda number: 2 if number % 7 == 3 else 1), lambda number: number % 200 < 8)
-    recorded = steps.table.filter("recorded")["number"].to_list()
+def owners(steps, ms):
+    """Return the owners of the sampled steps; `ms` is a function of an owner and a step's number: its time, ms."""
     sums = [
-        (step, owner, 1, 1, int(0.3 * MS * (1 + 10 / 3 * (owner == "net.3" and step % 7 == 3))))
-        for step in recorded
+        (step, owner, 1, 1, int(ms(owner, step) * MS))
+        for step in steps.table.filter("recorded")["number"].to_list()
         for owner in ("net.2", "net.3", None)
     ]
     names = ("step", "owner", "part", "bound", "self_ns")
     table = pl.DataFrame(sums, schema=names, orient="row").cast({"step": pl.UInt32})
-    found = recurring_steps.summary(steps, Ownership("host", 1, 1, table, table, table, 1), NO_SPANS)
+    return Ownership("host", 1, 1, table, table, table, 1)
+
+
+def test_the_line_names_the_module_that_takes_longer():
+    steps = made(lengths(lambda number: 2 if number % 7 == 3 else 1), lambda number: number % 200 < 8)
+    table = owners(steps, lambda owner, step: 1.3 if owner == "net.3" and step % 7 == 3 else 0.3)
+    found = recurring_steps.summary(steps, table, NO_SPANS)
     (module,) = found["modules"]
     assert module["module"] == "net.3"
     assert module["after_ms"] - module["before_ms"] == pytest.approx(1, abs=0.15)
+
+
+def test_the_first_step_tells_no_module_of_the_longer_steps():
+    """A checkpoint precedes each 50th step. Step 0 alone of them is sampled, and a module makes its tensors there."""
+    steps = made(
+        lengths(lambda number: 40 if number % 50 == 0 else 1), lambda number: number < 8 or 200 < number % 1000 < 209
+    )
+    table = owners(steps, lambda owner, step: 30 if owner == "net.3" and step == 0 else 0.3)
+    found = recurring_steps.summary(steps, table, NO_SPANS)
+    assert (found["every"], found["modules"]) == (50, [])
 
 
 def looked(steps, more):

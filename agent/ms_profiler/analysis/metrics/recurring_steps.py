@@ -23,6 +23,8 @@ NEAR: Final = 33
 SMOOTH: Final = 9
 #: a step is long if it takes this many times as long as usual; each limit is tried
 LIMITS: Final = (1.15, 1.3, 1.5, 2.5, 5.0, 10.0, 30.0, 100.0)
+#: number of the job's first steps that tell no module: modules and optimizers create tensors in them
+SETTLED: Final = 3
 #: at least this part of the steps at the places found in the interval is long; and at most this part of the others
 OFTEN: Final = 0.8
 RARE: Final = 0.1
@@ -54,6 +56,7 @@ def summary(
     share = (medians[0] - medians[1]) * len(lengths[0]) / sum(steps.table["duration_ns"])
     if medians[0] < RATIO * medians[1] or share < PART:
         return None
+    settled = steps.table.select(pl.when(pl.int_range(pl.len()) >= SETTLED).then(inside)).to_series()
     return {
         "every": every,
         "long": width,
@@ -62,7 +65,7 @@ def summary(
         "others_ms": milliseconds(medians[1]),
         "share": round(share, 6),
         **extra_phase.where(steps, inside, spans, looks),
-        "modules": [] if found is None else shifts.modules(steps, found, inside, (medians[1], medians[0])),
+        "modules": [] if found is None else shifts.modules(steps, found, settled, (medians[1], medians[0])),
     }
 
 
