@@ -652,6 +652,16 @@ def long_in_average(part):
     return tailed([10 * MS + 100 * MS * (number % 5 == 0) for number in range(60)], part)
 
 
+def test_a_mean_step_that_sampled_steps_do_not_explain_has_a_sentence():
+    """Every fifth step has a pause, and no step with a pause was sampled."""
+    usual, long = tailed([10 * MS] * 60, "blocked"), long_in_average("blocked")
+    assert basis.otherwise([usual], [long]) is None, "the cause is known"
+    usual, long = (replace(each, step=replace(each.step, sampled=20), average=usual.average) for each in (usual, long))
+    assert not basis.by_mean([usual], [long]) and basis.otherwise([usual], [usual]) is None
+    says = basis.otherwise([usual], [long])
+    assert says.startswith("On average, steps take 10.0 ms -> 30.0 ms (+200.0 %): some steps throughout a run")
+
+
 def test_noise_is_no_work_that_recurs():
     """Each run has the same heavy tail of step times, from which chance draws."""
     chance = random.Random(1)

@@ -17,6 +17,7 @@ from ms_profiler.analysis.comparison.causes import MACHINE, REMARKABLE, Causes, 
 from ms_profiler.analysis.comparison.digest import Digest
 from ms_profiler.analysis.comparison.runs import averaged
 from ms_profiler.analysis.metrics import bounds
+from ms_profiler.analysis.metrics.advice.base import length
 
 #: the difference of the mean steps is another one if it is this share larger or smaller than that of the median steps
 OTHER: Final = 0.25
@@ -76,14 +77,40 @@ def by_mean(before: Sequence[Digest], after: Sequence[Digest]) -> bool:
     return _means(before, after) is not None
 
 
-def _means(before: Sequence[Digest], after: Sequence[Digest]) -> Sides | None:
-    """Return the two sides by their mean steps; None if the median steps are to be compared."""
+def otherwise(before: Sequence[Digest], after: Sequence[Digest]) -> str | None:
+    """Return a sentence about mean steps of sampled runs that changed otherwise than the compared median steps.
+
+    The result is None if they did not, or if no run was sampled.
+
+    Args:
+        before: the digests of the first side's runs, at least one.
+        after: the digests of the second side's runs, at least one.
+    """
+    kind = sampled.of(before, after)
+    if kind is sampled.Sampled.NONE or _more(before, after) is None or by_mean(before, after):
+        return None
+    first, second = (_middle(side, "mean_ns") for side in (before, after))
+    return (
+        f"On average, steps take {length(first)} -> {length(second)} ({100 * (second / first - 1):+.1f} %): some steps "
+        "throughout a run take far longer than the median step, and the sampled steps do not tell why."
+    )
+
+
+def _more(before: Sequence[Digest], after: Sequence[Digest]) -> float | None:
+    """Return by how much more mean steps changed than median steps, ns; None if the median steps tell the change."""
     if not all(run.step.mean_ns for run in (*before, *after)):
         return None
     medians, means = ([_middle(side, name) for side in (before, after)] for name in ("median_ns", "mean_ns"))
     change = medians[1] - medians[0]
     more = means[1] - means[0] - change
-    if abs(more) <= max(OTHER * abs(change), REMARKABLE * medians[0]) or not recurrence.recurs(before, after):
+    large = abs(more) > max(OTHER * abs(change), REMARKABLE * medians[0])
+    return more if large and recurrence.recurs(before, after) else None
+
+
+def _means(before: Sequence[Digest], after: Sequence[Digest]) -> Sides | None:
+    """Return the two sides by their mean steps; None if the median steps are to be compared."""
+    more = _more(before, after)
+    if more is None:
         return None
     spread = max(repeats.spread(before, mean=True), repeats.spread(after, mean=True))
     kind = sampled.of(before, after)

@@ -186,6 +186,7 @@ def compare(before: Sequence[Digest], after: Sequence[Digest], names: tuple[str,
     sides = basis.choose(before, after)
     first, second, matches = sides.first, sides.second, sides.matches
     outside = tuple(outside_steps.changed(before, after))
+    means = basis.otherwise(before, after)
     return Comparison(
         version=VERSION,
         before=side.of(names[0], before, first),
@@ -202,6 +203,7 @@ def compare(before: Sequence[Digest], after: Sequence[Digest], names: tuple[str,
         outside=outside,
         differences=tuple(_differences(first, second)),
         notes=(
+            *([] if means is None else [means]),
             *sampled.notes(sampled.of(before, after), names),
             *rank_work.slower(first, second),
             *map(outside_steps.sentence, outside),
