@@ -147,10 +147,10 @@ static bool named(wrapper *self, PyObject *first) {
 
 static PyObject *wrapper_vectorcall(PyObject *object, PyObject *const *args, size_t flagged, PyObject *names) {
   wrapper *self = (wrapper *)object;
-  PyObject *result;
-  Py_INCREF(object); /* the job may remove the wrapper during the call */
   size_t count = (size_t)COUNT(flagged);
   bool inner = self->outermost != 0 && depths[self->outermost] > 0;
+  PyObject *result;
+  Py_INCREF(object); /* the job may remove the wrapper during the call */
   msp_steps_enter();
   if (self->shortcut.kind != 0 && !inner && (self->forked == NULL || PyList_Size(self->forked) == 0) &&
       msp_shortcut_take(&self->shortcut, args, count, names)) {
@@ -188,8 +188,7 @@ static vectorcall usual; /* what calls functions of Python; NULL: unknown */
 static void set_call(wrapper *self) {
   /* A compiler may give a function another address, and take it back at any time; a wrapper changes its own. */
   bool plain = usual != NULL && PyVectorcall_Function(self->function) == usual;
-  self->direct = plain ? usual : NULL;
-  self->call = !self->rests || !msp_resting ? wrapper_vectorcall : self->direct != NULL ? call_directly : call_function;
+  self->call = !self->rests || !msp_resting ? wrapper_vectorcall : plain ? call_directly : call_function;
 }
 
 void msp_wrappers_rest(void) {
@@ -241,6 +240,7 @@ static int wrapper_init(PyObject *object, PyObject *args, PyObject *keywords) {
   self->outermost = outermost;
   self->idle = (char)idle;
   self->rests = rests != 0;
+  self->direct = usual;
   if (self->rests) enlist(self);
   set_call(self);
   return 0;

@@ -17,7 +17,7 @@ typedef struct msp_wrapper {
   PyObject ob_base;
   vectorcall call;
   PyObject *function; /* the wrapped function */
-  vectorcall direct;  /* what calls it, if it supports vectorcall; these first fields share a line of the cache */
+  vectorcall direct;  /* what calls functions of Python: a copy of it here shares a line of the cache with `function` */
   PyObject *before;   /* called with the arguments before the function; returns the `state` for `after` */
   PyObject *after;    /* after(state, result, exception): called after the function, unless `state` is None */
   PyObject *labels;   /* {id(first argument): (name, category, argument of the span)} */

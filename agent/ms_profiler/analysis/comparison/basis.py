@@ -78,16 +78,15 @@ def by_mean(before: Sequence[Digest], after: Sequence[Digest]) -> bool:
 
 
 def otherwise(before: Sequence[Digest], after: Sequence[Digest]) -> str | None:
-    """Return a sentence about mean steps of sampled runs that changed otherwise than the compared median steps.
+    """Return a sentence about mean steps of sampled runs that changed otherwise than their median steps.
 
-    The result is None if they did not, or if no run was sampled.
+    It belongs to a comparison of median steps. The result is None if the mean steps did not, or if no run was sampled.
 
     Args:
         before: the digests of the first side's runs, at least one.
         after: the digests of the second side's runs, at least one.
     """
-    kind = sampled.of(before, after)
-    if kind is sampled.Sampled.NONE or _more(before, after) is None or by_mean(before, after):
+    if sampled.of(before, after) is sampled.Sampled.NONE or _more(before, after) is None:
         return None
     first, second = (_middle(side, "mean_ns") for side in (before, after))
     return (

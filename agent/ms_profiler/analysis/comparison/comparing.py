@@ -186,7 +186,7 @@ def compare(before: Sequence[Digest], after: Sequence[Digest], names: tuple[str,
     sides = basis.choose(before, after)
     first, second, matches = sides.first, sides.second, sides.matches
     outside = tuple(outside_steps.changed(before, after))
-    means = basis.otherwise(before, after)
+    means = None if sides.causes.mean else basis.otherwise(before, after)
     return Comparison(
         version=VERSION,
         before=side.of(names[0], before, first),

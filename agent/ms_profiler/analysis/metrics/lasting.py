@@ -1,5 +1,6 @@
 """Find what changed for good during a run: the length of steps, or the work of a module."""
 
+import itertools
 from typing import Any, Final
 
 import polars as pl
@@ -83,8 +84,9 @@ def _of_lengths(
         owners: the owners of the time of sampled steps, the preferred ones first.
         spans: table of the run's spans.
     """
-    found = [(shifts.shift(steps, each, spans), each) for each in owners]
-    return next((each for each in found if each[0] is not None and each[0]["modules"]), found[0])
+    first = shifts.shift(steps, owners[0], spans), owners[0]
+    found = itertools.chain([first], ((shifts.shift(steps, each, spans), each) for each in owners[1:]))
+    return next((each for each in found if each[0] is not None and each[0]["modules"]), first)
 
 
 def _changes(

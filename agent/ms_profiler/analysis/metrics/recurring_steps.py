@@ -11,6 +11,7 @@ import polars as pl
 from ms_profiler.analysis.metrics import extra_phase, shifts
 from ms_profiler.analysis.metrics.ownership import Ownership
 from ms_profiler.analysis.metrics.steps import Steps, milliseconds
+from ms_profiler.analysis.metrics.work_changes import SETTLED
 
 #: smallest number of intervals in the run
 TIMES: Final = 4
@@ -23,8 +24,6 @@ NEAR: Final = 33
 SMOOTH: Final = 9
 #: a step is long if it takes this many times as long as usual; each limit is tried
 LIMITS: Final = (1.15, 1.3, 1.5, 2.5, 5.0, 10.0, 30.0, 100.0)
-#: number of the job's first steps that tell no module: modules and optimizers create tensors in them
-SETTLED: Final = 3
 #: at least this part of the steps at the places found in the interval is long; and at most this part of the others
 OFTEN: Final = 0.8
 RARE: Final = 0.1

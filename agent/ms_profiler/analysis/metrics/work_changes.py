@@ -21,7 +21,7 @@ from ms_profiler.store.format import Category
 SIDE: Final = 8
 #: largest part of the sampled steps on either side that may have another number of operators than the other steps there
 STRAY: Final = 0.05
-#: number of the job's first steps that are not examined: modules and optimizers create tensors in them
+#: number of the job's first steps that tell nothing of modules: modules and optimizers create tensors in them
 SETTLED: Final = 3
 #: largest number of sampled steps that are searched; those between two of them are searched after a change is found
 MOST: Final = 512
