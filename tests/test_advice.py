@@ -5,6 +5,7 @@ from inspect import signature
 
 import polars as pl
 import pytest
+from microseconds import phases
 from ms_profiler.analysis.metrics import batch_makers, overheads
 from ms_profiler.analysis.metrics.advice import Facts, ranked, work
 from ms_profiler.analysis.metrics.bounds import PARTS
@@ -393,3 +394,15 @@ def test_a_run_without_steps_gets_no_advice_about_its_imports_and_its_set_up():
 def test_advice_about_a_run_without_steps_names_no_steps():
     (found,) = advice_on(parts=parts(data=0.5), whole=True)
     assert found.evidence.startswith("input-bound: 50.0 % of the run wait for data")
+
+
+def test_launching_is_said_to_lie_where_most_of_it_is_and_to_fetch_values():
+    pieces = phases((0, "forward", 0, 1000), (0, "other", 1000, 2200), (0, "optimizer", 2200, 2500))
+    moments = pieces.with_columns(part=pl.lit("launch"))
+    table, launched = parts(launch=0.8), Launched("operators", 900, 9)
+    (item,) = advice_on(parts=table, launched=launched, moments=moments, reads=reads(171, name=READ))
+    assert item.cause == "launch-bound"
+    places = "; of the launching, 48.0 % outside of the model and 40.0 % in forward"
+    assert item.evidence.endswith(f"{places}; 171 of them a step fetch a value (aten::item)")
+    (item,) = advice_on(parts=table, launched=launched, moments=moments, reads=reads(9, name=READ))
+    assert item.evidence.endswith(places)

@@ -36,6 +36,21 @@ def test_a_long_gap_of_the_script_is_the_hosts_and_one_of_the_model_is_a_launch(
     ]
 
 
+def test_before_a_wait_in_which_nothing_computes_the_script_launched_nothing():
+    cut = phases((0, "other", 0, 1000), (0, "sync", 1000, 1100), (0, "other", 1100, 2000), (1, "data", 2000, 3000))
+    seen = {"operators": [(0, 10)], "computing": [(0, 10)], "cells": [(0, 3000, 0, 0)], "beside": True}
+    assert parts(cut, **seen) == [
+        (0, "computing", 0, 10),
+        (0, "host", 10, 1000),
+        (0, "sync", 1000, 1100),
+        (0, "host", 1100, 2000),
+        (1, "data", 2000, 3000),
+    ]
+    # a kernel that runs during the read was launched before the read
+    seen |= {"operators": [(0, 10), (1020, 1030)], "computing": [(0, 10), (1020, 1030)]}
+    assert parts(cut, **seen)[:3] == [(0, "computing", 0, 10), (0, "launch", 10, 1000), (0, "sync", 1000, 1020)]
+
+
 def test_without_operators_nothing_is_known_of_launches():
     cut = phases((0, "other", 0, 10), (0, "forward", 10, 40), (1, "checkpoint", 40, 50), (1, "compile", 50, 60))
     assert parts(cut, computing=[(10, 40)], operators=None) == [

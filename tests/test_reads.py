@@ -63,7 +63,7 @@ def test_the_queue_is_empty_between_consecutive_reads():
     pieces = phases((0, "other", 0, 10_000), (1, "other", 10_000, 20_000))
     table = spans(*((1, Category.OP, start, start + 1) for start in (100, 600, 5000, 9990, 10_010, 10_500)))
     none = spans().select("start_ns", "end_ns")
-    found = reads.drained(reads.reads(table, NAMES, pieces, STEPS), none, none["start_ns"])
+    found = reads.drained(reads.reads(table, NAMES, pieces, STEPS), none, none["start_ns"], pieces)
     # in the gaps from 600 to 5000 and from 5000 to 9990, the host has time to queue something
     assert shown(found) == [(100, 600), (9990, 10_500)]
 
@@ -72,7 +72,7 @@ def test_a_read_that_waited_for_the_last_kernel_leaves_the_device_without_work_u
     pieces = phases((0, "other", 0, 10_000))
     table = spans((2, Category.SYNC, 1000, 2000), (2, Category.SYNC, 5000, 5100))
     kernels = pl.DataFrame({"start_ns": [500, 2700, 7000], "end_ns": [1900, 3000, 7100]}) * US
-    found = reads.drained(reads.reads(table, NAMES, pieces, STEPS), kernels, kernels["start_ns"].head(0))
+    found = reads.drained(reads.reads(table, NAMES, pieces, STEPS), kernels, kernels["start_ns"].head(0), pieces)
     # no kernel ended during the second read, so it waited for none
     assert shown(found) == [(2000, 2700)]
 
@@ -81,7 +81,7 @@ def test_long_host_work_after_a_read_is_no_wait():
     pieces = phases((0, "other", 0, 20_000))
     table = spans((2, Category.SYNC, 1000, 2000), (2, Category.SYNC, 14_000, 14_100))
     kernels = pl.DataFrame({"start_ns": [500, 12_000], "end_ns": [1900, 12_100]}) * US
-    found = reads.drained(reads.reads(table, NAMES, pieces, STEPS), kernels, kernels["start_ns"])
+    found = reads.drained(reads.reads(table, NAMES, pieces, STEPS), kernels, kernels["start_ns"], pieces)
     assert shown(found) == []
 
 
@@ -91,5 +91,32 @@ def test_reads_with_few_operators_between_them_keep_a_queue_empty_while_these_ca
     table = spans((2, Category.SYNC, 1000, 1001), (2, Category.SYNC, 4000, 4001))
     starts = pl.Series([(1100 + place) * US for place in range(operators)])
     none = spans().select("start_ns", "end_ns")
-    found = reads.drained(reads.reads(table, NAMES, pieces, STEPS), none, starts)
+    found = reads.drained(reads.reads(table, NAMES, pieces, STEPS), none, starts, pieces)
+    assert shown(found) == expected
+
+
+def test_the_work_of_the_host_with_values_that_it_read_is_no_wait():
+    """A callback reads two copies of each parameter and works with them for 0.3 ms; the device waits for nothing."""
+    pieces = phases((0, "other", 0, 10_000))
+    copies = ((2, Category.SYNC, start + more, start + more + 20) for start in (1000, 1340, 1680) for more in (0, 25))
+    kernels = pl.DataFrame({"start_ns": [500, 4000], "end_ns": [1010, 5000]}) * US
+    found = reads.drained(reads.reads(spans(*copies), NAMES, pieces, STEPS), kernels, kernels["start_ns"], pieces)
+    # the first read waited for the kernel, but the next kernel comes after the work with the values
+    assert shown(found) == [(1000, 1025), (1340, 1365), (1680, 1705)]
+
+
+def test_the_last_of_consecutive_reads_leaves_the_device_without_work_until_the_next_kernel():
+    pieces = phases((0, "other", 0, 10_000))
+    table = spans((2, Category.SYNC, 1000, 1020), (2, Category.SYNC, 1025, 1045))
+    kernels = pl.DataFrame({"start_ns": [500, 2000], "end_ns": [1010, 5000]}) * US
+    found = reads.drained(reads.reads(table, NAMES, pieces, STEPS), kernels, kernels["start_ns"], pieces)
+    assert shown(found) == [(1000, 1025), (1045, 2000)]
+
+
+@pytest.mark.parametrize(("phase", "expected"), [("other", [(1000, 4000)]), ("compute (graph)", [])])
+def test_a_compiled_graph_between_two_reads_queues_its_kernels_itself(phase, expected):
+    pieces = phases((0, "other", 0, 1500), (0, phase, 1500, 3500), (0, "other", 3500, 10_000))
+    table = spans((2, Category.SYNC, 1000, 1020), (2, Category.SYNC, 4000, 4020))
+    kernels = pl.DataFrame({"start_ns": range(1600, 3400, 100), "end_ns": range(1610, 3410, 100)}) * US
+    found = reads.drained(reads.reads(table, NAMES, pieces, STEPS), kernels, kernels["start_ns"], pieces)
     assert shown(found) == expected

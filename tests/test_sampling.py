@@ -222,3 +222,30 @@ def test_workers_are_recorded_in_every_step(job):
     summed = found.spans.filter(found.recording.names.gather(found.spans["name"]) == "aten::cumsum")
     counts = dict(summed["process"].value_counts().iter_rows())
     assert sorted(counts.values()) == [4] * 6
+
+
+CLOSURES = """
+import torch
+torch.set_num_threads(1)
+net = torch.nn.Sequential(*(layer for _ in range(8) for layer in (torch.nn.Linear(8, 8), torch.nn.Tanh())))
+optimizer = torch.optim.LBFGS(net.parameters(), lr=0.1, max_iter=8)
+x = torch.linspace(-1, 1, 64).reshape(8, 8)
+def closure():
+    optimizer.zero_grad()
+    loss = sum((net(x * number / 40) - x).pow(2).mean() for number in range(40))
+    loss.backward()
+    return loss
+for _ in range(STEPS):
+    optimizer.step(closure)
+"""
+
+
+def test_calls_of_a_network_before_the_first_step_of_an_optimizer_leave_no_step_without_records(launch, tmp_path):
+    """Each call counts as a step, until the optimizer ends its first step. These steps exceed the budget."""
+    script = tmp_path / "closures.py"
+    script.write_text(CLOSURES.replace("STEPS", "24"))
+    run = launch(script, options={"overhead_budget": 0.0005}, env={"MS_PROFILER_RAISE": "1"})
+    found = engine.measured(str(run.result))
+    assert found.steps.source.name == "OPTIMIZER_CYCLE"
+    # the first step of the optimizer may have begun before the records were switched on again
+    assert found.steps.table["recorded"].to_list()[1:16] == [True] * 15

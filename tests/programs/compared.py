@@ -14,7 +14,7 @@ SLOW, AGAIN = 2, 12
 #: seconds by which the dataset takes longer for each batch
 LONGER = 0.02
 #: seconds of a pause in every fourth step
-PAUSE, EVERY = 0.1, 4
+PAUSE, EVERY = 0.2, 4
 #: number of values that each step reads with PyTorch
 READ = 2_000
 

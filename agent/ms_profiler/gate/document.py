@@ -3,6 +3,7 @@
 from typing import Any, Final
 
 from ms_profiler.analysis.comparison import causes
+from ms_profiler.analysis.metrics.other_steps import KNOWN
 from ms_profiler.gate.figures import Kind
 from ms_profiler.gate.significance import ALPHA
 from ms_profiler.gate.verdicts import Decision, Judged, Verdict
@@ -51,7 +52,8 @@ def _first(decision: Decision, why: dict[str, Any] | None) -> str:
     told = [each for each in told if slower or each["kind"] != causes.ALIKE]
     if not told:
         return ""
-    of = (" on average" if why["mean"] else "") + (", in sampled steps" if why["sampled"] else "")
+    everywhere = why["mean"] and told[0]["kind"] in KNOWN
+    of = (" on average" if why["mean"] else "") + (", in sampled steps" if why["sampled"] and not everywhere else "")
     whole = why["change_ms"]
     if whole <= 0:
         first = max(told, key=_change)

@@ -106,17 +106,42 @@ class Budget:
         Args:
             share: share of the wall time that records and, as far as they are measured, hooks may take; 0: no limit.
         """
-        self._share, self._bursts, self._timed = share, None, self._host.recorder.hook_times(NEVER)[0]
+        self._share, self._timed = share, self._host.recorder.hook_times(NEVER)[0]
         self._hooks, self._hooks_at, self._rested = {False: 0.0, True: 0.0}, self._timed, False
-        self._host.sources.rest.end()
         # other processes of the job may have used a part of the space before this one starts
         self._room = max(self._host.limit // 2, self._host.recorder.room(), 1)
-        self._records, self._count, self._spent, self._pace = 0, 0, 0, Pace(PAUSE, INTERVAL)
-        steps = self._host.steps
-        steps.sample(True, 0)
-        steps.long_ns, steps.on_exhausted = NEVER, self._exhausted
-        self.next_look = steps.count + INTERVAL if share > 0 else NEVER
+        self._begin(0)
+        self._host.steps.on_exhausted = self._exhausted
         self._measure()
+
+    def _begin(self, records: int) -> None:
+        """Record all steps from now on, until the first check.
+
+        Args:
+            records: the number of records so far.
+        """
+        self._bursts, self._records, self._spent, self._pace = None, records, 0, Pace(PAUSE, INTERVAL)
+        self._host.sources.rest.end()
+        steps = self._host.steps
+        self._count = steps.count
+        steps.sample(True, 0)
+        steps.long_ns = NEVER
+        self.next_look = steps.count + INTERVAL if self._share > 0 else NEVER
+
+    def decided(self, since_ns: int) -> None:
+        """Begin anew if another source of steps is chosen: its steps are of another length.
+
+        A closure of LBFGS may call a network 20 times. Until the optimizer has ended its first step, each of these
+        calls may count as a step. A plan for such steps would sample none of a run with 60 steps of the optimizer.
+
+        Args:
+            since_ns: begin of ms-profiler's work for the new source, ns.
+        """
+        self.worked(since_ns)
+        if self._host.steps.count:
+            self._begin(self._host.recorder.stats().records)
+            self._host.recorder.fine(True)
+            self._host.steps.next_look = min(self._host.steps.next_look, self.next_look)
 
     def _measure(self) -> None:
         """Measure the cost of a hook: call an empty function with and without the hook.

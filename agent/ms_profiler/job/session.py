@@ -254,7 +254,7 @@ class Session:
             for recording in self.recordings:
                 self.hooks.describe(recording, works=True)
         self.save()
-        self._budget.worked(begun)
+        self._budget.decided(begun)
 
     def _stepped(self, count: int) -> bool:
         due, took_time, arrived = NEVER, False, self.recorder.now()

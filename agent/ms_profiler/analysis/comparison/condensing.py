@@ -1,11 +1,12 @@
 """Make the digest of one result: a small record of the figures of a rank or a trace, for comparisons."""
 
 import os
+from dataclasses import replace
 from typing import Final
 
 import polars as pl
 
-from ms_profiler.analysis.comparison import counting, moments, outside_steps, recurrence, sampled
+from ms_profiler.analysis.comparison import counting, moments, outside_steps, recurrence, sampled, step_waits
 from ms_profiler.analysis.comparison.digest import (
     VERSION,
     Average,
@@ -19,7 +20,7 @@ from ms_profiler.analysis.comparison.digest import (
     Named,
 )
 from ms_profiler.analysis.comparison.step_time import StepTime
-from ms_profiler.analysis.metrics import dataset, intervals, long_kernels, module_tree, phases
+from ms_profiler.analysis.metrics import dataset, intervals, long_kernels, module_tree, other_steps, phases
 from ms_profiler.analysis.metrics.diagnosis import Diagnosis, diagnose
 from ms_profiler.analysis.metrics.measures import Measures
 from ms_profiler.analysis.metrics.steps import settled, stepping
@@ -51,13 +52,18 @@ def condense(measures: Measures) -> Digest:
     long = long_kernels.found(recording, measures.stream.table)
     more = long_kernels.excess(long, measures.stream.table)
     parts = _parts(measures, found, inside, usual, more)
-    step = _step(measures, steady)
+    others = sampled.others(measures)
+    step, waits = _step(measures, steady, others), None
+    if others is not None:
+        waits = step_waits.waits(measures, steady, others, step.recorded_ns - step.median_ns)
+        step = replace(step, mean_ns=step.mean_ns + waits.missing_ns, excesses=tuple(waits.excesses))
     average = None
     if recurrence.apart(step.median_ns, step.mean_ns):
         ordered = steady.sort("start_ns")
         whole = recurrence.kept(ordered["row"].to_list(), ordered["duration_ns"].to_list())
         known = set(inside)
         average = _parts(measures, found, inside, [row for row in whole if row in known], more)
+        average = average if waits is None else waits.added(average)
     return Digest(
         version=VERSION,
         source=os.path.basename(os.path.abspath(recording.directory)),
@@ -122,7 +128,7 @@ def _warming(measures: Measures) -> list[int]:
     known = measures.steps.table.with_row_index("row").filter("recorded")["row"].to_list()
     compiled = set(measures.compiled)
     later = [row for row in known[WARMING:] if row in compiled]
-    if len(later) <= sampled.REPEATED * len(known[WARMING:]):
+    if len(later) <= other_steps.REPEATED * len(known[WARMING:]):
         return list(measures.compiled)
     return [row for row in known[:WARMING] if row in compiled]
 
@@ -140,8 +146,7 @@ def _diagnosis(measures: Measures, compiled: list[int]) -> Diagnosis:
     return diagnose(*own, measures.host_operators, measures.calls, compiled)
 
 
-def _step(measures: Measures, steady: pl.DataFrame) -> StepTime:
-    others = sampled.others(measures)
+def _step(measures: Measures, steady: pl.DataFrame, others: pl.DataFrame | None) -> StepTime:
     known = steady if others is None else others
     durations = known.sort("start_ns")["duration_ns"].to_list()
     inside = [] if others is None else steady.sort("start_ns")["duration_ns"].to_list()

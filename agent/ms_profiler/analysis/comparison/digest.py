@@ -351,6 +351,7 @@ _ADDED: Final[dict[str, Any]] = {
     "recorded_ns": 0,
     "own_first_ns": None,
     "long_sampled_ns": [],
+    "excesses": [],
     "average": None,
     "outside": {},
     "own_work": {},

@@ -7,6 +7,7 @@ from ms_profiler.analysis.comparison import counting
 from ms_profiler.analysis.comparison.digest import Cell, Digest
 from ms_profiler.analysis.metrics import bounds, critical_path
 from ms_profiler.analysis.metrics.advice.base import length, size
+from ms_profiler.store.names import CALLBACK
 
 #: part of a step -> its title
 TITLES: Final = {
@@ -163,6 +164,10 @@ def title(kind: str, name: str, first: Digest, second: Digest, before: Sequence[
     place = {"other": "code of the script outside of modules", "device": "on the device"}.get(
         name, f"{name}, in no module"
     )
+    callbacks = sorted({cell.what for cell in cells if cell.what.startswith(CALLBACK)})
+    for callback in callbacks:
+        if _mostly(before, after, [callback]):
+            return callback
     reads, operators = (_more(each, first, second) for each in (counting.SYNCHRONISATIONS, counting.OPERATORS))
     if name == "other" and reads >= 1 and operators <= _EACH * reads:
         return f"reading values: {place}"
@@ -251,7 +256,8 @@ def _off(before: Sequence[Cell], after: Sequence[Cell]) -> list[str]:
 
 def _mostly(before: Sequence[Cell], after: Sequence[Cell], names: Sequence[str]) -> bool:
     more = sum(cell.ns for cell in after if cell.what in names) - sum(cell.ns for cell in before if cell.what in names)
-    return 2 * more > abs(_ns(after) - _ns(before)) > 0
+    whole = _ns(after) - _ns(before)
+    return 2 * more > whole > 0 or 2 * more < whole < 0
 
 
 def _more(name: str, first: Digest, second: Digest) -> float:

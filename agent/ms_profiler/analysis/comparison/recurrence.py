@@ -129,8 +129,18 @@ def recurs(before: Sequence[Digest], after: Sequence[Digest]) -> bool:
 
 def _excesses(run: Digest, whole: bool) -> list[float]:
     """Return (mean - median step) / median step, for a run or for each of its blocks."""
-    durations = run.step.durations_ns
-    middle = max(median(durations), 1)
+    step = run.step
     if whole:
-        return [mean(durations) / middle - 1]
+        middle = max(median(step.durations_ns), 1)
+        return [(step.mean_ns or mean(step.durations_ns)) / middle - 1]
+    return list(step.excesses) or excesses(step.durations_ns)
+
+
+def excesses(durations: Sequence[int]) -> list[float]:
+    """Return (mean - median step) / median step for each block of steps.
+
+    Args:
+        durations: the durations of the steady steps of a run, in order.
+    """
+    middle = max(median(durations), 1)
     return [fmean(block) / middle - 1 for block in blocks(kept(durations, durations))]

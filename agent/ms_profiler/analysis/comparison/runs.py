@@ -121,6 +121,7 @@ def merge(parts: Sequence[Digest]) -> Digest:
             recorded_ns=_mean([part.step.recorded_ns for part in parts]),
             own_first_ns=_most([part.step.own_first_ns for part in parts]),
             long_sampled_ns=slowest.step.long_sampled_ns,
+            excesses=slowest.step.excesses,
         ),
         told_ns=_mean([part.told_ns for part in parts]),
         phases=_sums([part.phases for part in parts]),

@@ -15,16 +15,11 @@ import polars as pl
 from ms_profiler.analysis.comparison import recurrence
 from ms_profiler.analysis.comparison.digest import Digest
 from ms_profiler.analysis.comparison.step_time import StepTime
-from ms_profiler.analysis.metrics import intervals, sampling
+from ms_profiler.analysis.metrics import other_steps
 from ms_profiler.analysis.metrics.measures import Measures
-from ms_profiler.analysis.metrics.steps import WARMED, stepping
-from ms_profiler.analysis.model import tables
-from ms_profiler.store.format import Category
 
 #: smallest number of steps that were not sampled whose median and variation stand for the run
 ENOUGH: Final = recurrence.BLOCKS * recurrence.FEWEST
-#: if more than this share of the steps compile, compiling counts as regular work
-REPEATED: Final = 0.1
 #: the parts of sampled steps explain a change of the step time if their sum changed by at least this share of it, and
 #: by at most its reciprocal
 ALIKE: Final = 0.5
@@ -109,12 +104,5 @@ def others(measures: Measures) -> pl.DataFrame | None:
     Args:
         measures: the measures of one result.
     """
-    if not sampling.sampled(measures.steps):
-        return None
-    table = measures.steps.table.with_row_index("row")
-    compiling = stepping(measures.spans, measures.steps, Category.COMPILE)
-    rows = table["row"].gather(intervals.locate(compiling["start_ns"], table).drop_nulls())
-    left_out = table.filter(pl.col("content") == tables.COARSE, pl.col("row") >= WARMED)
-    calm = left_out.filter(~pl.col("row").is_in(rows.implode()))
-    chosen = calm if left_out.height - calm.height <= REPEATED * left_out.height else left_out
-    return chosen if chosen.height >= ENOUGH else None
+    chosen = other_steps.left_out(measures.spans, measures.steps)
+    return chosen if chosen is not None and chosen.height >= ENOUGH else None

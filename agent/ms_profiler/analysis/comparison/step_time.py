@@ -25,6 +25,9 @@ class StepTime:
         long_sampled_ns: the durations of single long steps among the sampled steady steps, which `durations_ns` lacks.
             They are found like those in `durations_ns`, but among the sampled steps alone, because recording makes
             these longer. Empty if all steps were recorded.
+        excesses: (mean - median step) / median step in each block of all steady steps, sampled or not
+            (`recurrence.excesses`). A sampled step is shortened by what recording takes in the median step. Empty if
+            all steps were recorded.
     """
 
     median_ns: int
@@ -38,3 +41,4 @@ class StepTime:
     recorded_ns: int = 0
     own_first_ns: int | None = None
     long_sampled_ns: tuple[int, ...] = ()
+    excesses: tuple[float, ...] = ()

@@ -63,6 +63,7 @@ def thin(
         sums=operators.add_up(thinner.sums) if thinner.sums else None,
         sums_by_place=thinner.sums[0] if thinner.sums else None,
         detailed=windows["number"].to_list(),
+        whole_steps=windows["end_ns"].is_in(used.table["end_ns"].implode()).all(),
     )
 
 

@@ -67,7 +67,8 @@ def parts(
     - The host waits for data, compiles or writes a checkpoint.
     - The host reads a value, or can queue nothing because of reads.
     - The stepping thread was asleep or blocked, or waited for a processor.
-    - An operator is launched: a short operator runs, or the next operator starts soon.
+    - An operator is launched: a short operator runs, or the next operator starts soon. Outside of the model, nothing is
+      launched before a wait in which no operator begins.
     - The host runs other code.
     - Nothing is known.
 
@@ -129,7 +130,7 @@ def _shared_out(pieces: pl.DataFrame, cells: pl.DataFrame, operators: bool, besi
     apart = (pl.col("part") != _IDLE) | (pl.col("ran") > 0)
     fresh = apart | apart.shift(1) | (pl.col("step") != pl.col("step").shift(1))
     idle = (
-        pieces.with_columns(gap=fresh.fill_null(True).cum_sum(), ran=pl.col("ran") > 0)
+        pieces.with_columns(gap=fresh.fill_null(True).cum_sum(), unused=_before_waits(), ran=pl.col("ran") > 0)
         .filter(pl.col("part") == _IDLE)
         .with_columns(length=length)
         .with_columns(long=pl.col("length").sum().over("gap") > GAP)
@@ -150,7 +151,8 @@ def _shared_out(pieces: pl.DataFrame, cells: pl.DataFrame, operators: bool, besi
     )
     model = pl.col("phase").is_in(COMPUTING_PHASES)
     short = pl.when(pl.col("seen") & ~pl.lit(beside)).then(GAP_RUN).otherwise(GAP)
-    launches = pl.col("ran") | pl.col("elsewhere") | (pl.col("ran_ns") <= short) | (~pl.col("seen") & model)
+    near = (pl.col("ran_ns") <= short) & (model | ~pl.col("unused") | ~pl.col("seen"))
+    launches = pl.col("ran") | pl.col("elsewhere") | near | (~pl.col("seen") & model)
     rest = (
         pl.when(pl.lit(operators) & launches)
         .then(pl.lit(LAUNCH))
@@ -166,6 +168,18 @@ def _shared_out(pieces: pl.DataFrame, cells: pl.DataFrame, operators: bool, besi
         idle.select("step", rest.alias("part"), "phase", ready.alias("start_ns"), "end_ns"),
     ]
     return pl.concat(found).filter(pl.col("end_ns") > pl.col("start_ns"))
+
+
+def _before_waits() -> pl.Expr:
+    """Return whether the next event after an idle piece is a wait of the host during which nothing begins to compute.
+
+    Between this piece and the wait, the host queued nothing: queued work would run before the end of the wait.
+    """
+    wait = pl.col("phase").is_in([*WAITS, SYNC])
+    event = pl.when(pl.col("part") == COMPUTING).then(pl.lit(False)).when(pl.col("ran") > 0).then(pl.lit(False))
+    # the end of a wait: the last of its pieces without computing. The pieces before it only pass on what follows
+    ends = wait & ~(wait & (pl.col("phase") == pl.col("phase").shift(-1))).fill_null(False)
+    return event.when(ends).then(pl.lit(True)).otherwise(None).backward_fill().fill_null(False)
 
 
 def by_step(pieces: pl.DataFrame) -> pl.DataFrame:

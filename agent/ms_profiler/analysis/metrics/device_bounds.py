@@ -13,6 +13,8 @@ from typing import Final
 import polars as pl
 
 from ms_profiler.analysis.metrics import bounds, critical_path, intervals
+from ms_profiler.analysis.metrics.steps import Steps
+from ms_profiler.store.format import Category
 
 #: parts of the host that are replaced by `bounds.SYNC` while the host waits for a device
 _WAITING: Final = (bounds.HOST, bounds.BLOCKED, bounds.UNKNOWN)
@@ -169,3 +171,12 @@ def _returning(waits: pl.DataFrame, tasks: pl.DataFrame) -> pl.DataFrame:
     found = waits.sort("end_ns").join_asof(launches, left_on="end_ns", right_on="next_ns", strategy="forward")
     soon = pl.col("next_ns") - pl.col("end_ns") <= bounds.GAP
     return intervals.union(found.with_columns(pl.when(soon).then("next_ns").otherwise("end_ns").alias("end_ns")))
+
+
+def elsewhere(spans: pl.DataFrame, steps: Steps) -> pl.DataFrame:
+    """Return the backward passes of the stepping thread whose operators run on threads of autograd's engine."""
+    own = spans.filter(pl.col("process") == steps.process)
+    passes = own.filter(pl.col("category") == int(Category.BACKWARD), pl.col("thread") == steps.thread)
+    others = own.filter(pl.col("category") == int(Category.OP), pl.col("thread") != steps.thread)
+    passes = intervals.union(passes)
+    return passes[intervals.locate(others["start_ns"], passes).drop_nulls().unique().sort()]

@@ -1,6 +1,7 @@
 """Diagnose why the steps of a run take as long as they do; this computes all the metrics on which advice is based."""
 
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import Final
 
 import polars as pl
@@ -19,6 +20,7 @@ from ms_profiler.analysis.metrics import (
     launched_steps,
     links,
     module_waits,
+    other_steps,
     overheads,
     packets,
     pauses,
@@ -37,7 +39,6 @@ from ms_profiler.analysis.model import tables
 from ms_profiler.analysis.streams.device_time import LAUNCHED
 from ms_profiler.analysis.streams.kernel_stream import Stream
 from ms_profiler.store.format import Category, StepSource
-from ms_profiler.store.names import COLLECTION
 
 #: the launches of the steps tell what bounds the job if at least this share of a device's kernels comes from them
 IN_STEPS: Final = 0.5
@@ -89,11 +90,13 @@ class Diagnosis:
         pauses: the garbage collections of Python in the same steps.
         packets: figures of small exchanges; None if unknown.
         links: the slow links between ranks.
-        waits: the time that the stepping thread waited for each data operation in the same steps, from `dataset.waits`.
+        waits: the time that the stepping thread waited for each data operation, from `dataset.waits`; in all steps.
         modules: part of a step -> the owner of most of its time, from `module_waits.within`.
         copied: the copies that a device ran while nothing else ran on it, in the same steps; None without any.
         strains: the causes of slow steps that lie in the machine.
         whole: whether the whole run counts as one step, which then includes imports and set-up.
+        every: what is known of all steady steps; None if all of them are examined.
+        cut: the examined steps cut into phases, from `phases.pieces`.
     """
 
     pieces: pl.DataFrame
@@ -122,11 +125,24 @@ class Diagnosis:
     copied: copies.Copied | None = None
     strains: list[strain.Strain] = field(default_factory=list)
     whole: bool = False
+    every: other_steps.AllSteps | None = None
+    cut: pl.DataFrame = field(default_factory=pl.DataFrame)
 
-    @property
+    @cached_property
     def shares(self) -> dict[str, float]:
-        """Return the share of the examined steps' time that each part takes."""
-        return bounds.shares(self.parts)
+        """Return the share of each part in the time of all steady steps, also of those that are not examined."""
+        known = bounds.shares(self.parts)
+        if self.every is None:
+            return known
+        return dict.fromkeys(known, 0.0) | other_steps.shares(self.pieces, "part", self.cut, self.every.shares)
+
+    @cached_property
+    def path_shares(self) -> dict[str, float]:
+        """Return the share of each kind of time in the critical paths of all steady steps, as `shares` does."""
+        if self.every is None or self.path.is_empty():
+            return critical_path.shares(self.path)
+        known = other_steps.shares(self.path, "kind", self.cut, self.every.shares)
+        return {kind: known[kind] for kind in critical_path.KINDS if known.get(kind)}
 
     @property
     def launching(self) -> bool:
@@ -181,13 +197,16 @@ def diagnose(
     elif inner is not None:
         ran = intervals.union(own.filter(host_operators.does(own, recording.names)))
         launched = _launched("operators", inner, during)
+        if recording.sums is not None and recording.whole_steps:  # in the other steps, the phases decided
+            computing = host_operators.computing(recording, own, spans, chosen, steps).select(intervals.BOUNDS)
     points = reads.reads(spans, recording.names, chosen, steps)
     drained = points.head(0)
     if inner is None:  # operators that compute within their calls are done when a read begins: the read waits for none
         beside = ran if watched and ran is not None else kernels.head(0)
-        drained = reads.drained(points, beside, kernels.head(kernels.height if watched else 0)["start_ns"].sort())
+        starts = kernels.head(kernels.height if watched else 0)["start_ns"].sort()
+        drained = reads.drained(points, beside, starts, chosen)
     cells = scheduling.cells(recording.looks, steps.process, steps.thread)
-    collecting = _collections(recording, spans, steps)
+    collecting = pauses.collections(spans, recording.names, steps).select(intervals.BOUNDS)
     moments = pieces = bounds.parts(
         chosen, intervals.union(computing), intervals.union(communicating), drained, ran, collecting, cells, watched
     )
@@ -201,7 +220,9 @@ def diagnose(
     if recording.device is not None and recording.device.form != tables.Form.MS_PROFILER:
         did = bounds.parts(cut, cut.head(0), cut.head(0), cut.head(0), None, collecting, cells)
         pieces, path = _of_device(recording, recording.device, stream, spans, steps, did, rows)
-    own_spans = _during(spans, steps, during)
+    every = other_steps.every(recording, spans, steps, cut, rows, disturbed)
+    own_spans = stepping(spans, steps)
+    own_spans = own_spans.filter(intervals.locate(own_spans["start_ns"], during).is_not_null())
     known = recording.looks, recording.host
     crowd = scheduling.crowd(*known, steps.process, steps.thread, during, *_processors(recording))
     return Diagnosis(
@@ -213,6 +234,8 @@ def diagnose(
         crowd=crowd,
         strains=strain.strains(recording, steps, rows, crowd.busy),
         whole=steps.source == StepSource.WHOLE_RUN,
+        cut=chosen,
+        every=every,
         delayed=overheads.delayed(recording.looks, steps, moments, crowd),
         reading=0.0 if inner is None else overheads.reading(points, inner["start_ns"].sort(), moments),
         optimizing=overheads.with_caller(
@@ -248,14 +271,8 @@ def diagnose(
         pauses=pauses.pauses(spans, recording.names, steps, rows),
         packets=packets.packets(calls),
         links=links.slow(links.bandwidths(calls)),
-        waits=dataset.waits(own_spans, recording.names),
+        waits=dataset.waits(own_spans if every is None else other_steps.fetches(spans, steps, rows), recording.names),
     )
-
-
-def _during(spans: pl.DataFrame, steps: Steps, during: pl.DataFrame) -> pl.DataFrame:
-    """Return the spans of the stepping thread that began in the examined steps, `during`."""
-    own = stepping(spans, steps)
-    return own.filter(intervals.locate(own["start_ns"], during).is_not_null())
 
 
 def _processors(recording: tables.Recording) -> tuple[int, int]:
@@ -286,12 +303,6 @@ def _chosen(steps: Steps, disturbed: list[int], operators: pl.DataFrame, stream:
     if stream is not None and stream.detailed is not None:
         seen = seen.filter(pl.col("number").is_in(stream.detailed))
     return settled(known if seen.is_empty() else seen, disturbed, steps.source)
-
-
-def _collections(recording: tables.Recording, spans: pl.DataFrame, steps: Steps) -> pl.DataFrame:
-    """Return the intervals in which Python collected garbage. Meanwhile no thread of the interpreter runs Python."""
-    rows = recording.names.str.starts_with(COLLECTION).arg_true().implode()
-    return spans.filter(pl.col("process") == steps.process, pl.col("name").is_in(rows)).select(intervals.BOUNDS)
 
 
 def _launched(
@@ -358,22 +369,13 @@ def _of_device(
         states = launched_steps.pieces(device.tasks, copied, during, tables.EARLIEST, tables.LATEST)
     known = device.tasks["launch_ns"].null_count() < device.tasks.height
     exchanged = intervals.union(replicas.awaited(recording, steps, replicas.beside(recording, steps)))
-    host = device_bounds.host(host, during, did, waits, _elsewhere(spans, steps), exchanged)
+    host = device_bounds.host(host, during, did, waits, device_bounds.elsewhere(spans, steps), exchanged)
     pieces = device_bounds.parts(states.filter(pl.col("step").is_in(rows)), did, host, known)
     if device.on_host or device.unread:  # the path is that of the host's operators; an unread device has no path
         pieces = pieces.head(0 if device.unread else pieces.height)
         return pieces, pieces.rename({"part": "kind"})
     known = device_waits.known(device) or not waits.is_empty()
     return pieces, device_path.segments(during.head(during.height if known else 0), did, waits, host)
-
-
-def _elsewhere(spans: pl.DataFrame, steps: Steps) -> pl.DataFrame:
-    """Return the backward passes of the stepping thread whose operators run on threads of autograd's engine."""
-    own = spans.filter(pl.col("process") == steps.process)
-    passes = own.filter(pl.col("category") == int(Category.BACKWARD), pl.col("thread") == steps.thread)
-    others = own.filter(pl.col("category") == int(Category.OP), pl.col("thread") != steps.thread)
-    passes = intervals.union(passes)
-    return passes[intervals.locate(others["start_ns"], passes).drop_nulls().unique().sort()]
 
 
 def _waited(recording: tables.Recording, device: tables.Device, spans: pl.DataFrame, steps: Steps) -> pl.DataFrame:

@@ -26,6 +26,7 @@ from ms_profiler.analysis.metrics import (
     module_facts,
     operands,
     operators,
+    other_steps,
     overlap,
     owner_lanes,
     ownership as ownership_of,
@@ -183,7 +184,7 @@ class Measures:
         first = int(_least(self.recording.processes["first_ns"]))
         return verdict.finding(
             self.diagnosis.shares,
-            verdict.Places.of(self.diagnosis.moments, self.diagnosis.modules),
+            verdict.Places.of(self.diagnosis.moments, self.diagnosis.modules, self.diagnosis.every),
             self.shares,
             self.steps.source,
             self.steps.recorded.height,
@@ -198,9 +199,7 @@ class Measures:
     @cached_property
     def changes(self) -> dict[str, dict[str, Any] | None]:
         """Return what changed for good during the run (`lasting.summary`); not searched for in other tools' results."""
-        steps = self.steps
-        if self.recording.foreign:
-            steps = replace(steps, table=steps.table.clear())
+        steps = replace(self.steps, table=self.steps.table.clear()) if self.recording.foreign else self.steps
         on_host = self.on_host if self.diagnosis.launching else None
         return lasting.summary(steps, self.ownership, self.spans, on_host, self.stream.counts, self.recording)
 
@@ -337,7 +336,7 @@ def measure(recording: tables.Recording, chosen: list[int] | None = None) -> Mea
     compiled = phases.compiling(times := phases.by_step(pieces))
     interrupted = phases.interrupted(times)
     rows = steps.settled(used.table.with_row_index("row").filter("recorded"), compiled + interrupted, used.source)
-    shares = phases.shares(times, sorted(set(times["step"].to_list()).difference(rows)))
+    shares = other_steps.steady_phases(times, rows, other_steps.unsampled(spans, used))
     compiling = spans.filter(pl.col("process") == used.process, pl.col("category") == Category.COMPILE)
     compile_ns = intervals.total_ns(intervals.union(compiling))
     sums = operators.sum_up(spans)
@@ -362,8 +361,9 @@ def measure(recording: tables.Recording, chosen: list[int] | None = None) -> Mea
     watched = pipeline_reader.read(recording)
     memory = memory_reader.read(recording)
     if chosen is not None:
-        between = _least(used.table["start_ns"]), _most(used.table["end_ns"])
-        memory = memory.filter(pl.col("time_ns").is_between(*between))
+        memory = memory.filter(
+            pl.col("time_ns").is_between(_least(used.table["start_ns"]), _most(used.table["end_ns"]))
+        )
     return Measures(
         recording=recording,
         chosen=chosen,

@@ -15,7 +15,7 @@ from typing import Any, Final
 
 import polars as pl
 
-from ms_profiler.analysis.metrics import intervals, sampling
+from ms_profiler.analysis.metrics import intervals, other_steps, phases, sampling
 from ms_profiler.analysis.metrics.steps import Steps
 from ms_profiler.analysis.model import tables
 from ms_profiler.store.format import CATEGORY_FINE, Category
@@ -56,6 +56,8 @@ def paired(recording: tables.Recording, steps: Steps) -> dict[str, Any] | None:
 
         extra time of a sampled step = m - mean length of the steps without records
 
+    Checkpoints do not count: one in 50 steps may take as long as 20 steps, and chance decides on which side it is.
+
     Args:
         recording: the run.
         steps: the steps in use.
@@ -65,7 +67,10 @@ def paired(recording: tables.Recording, steps: Steps) -> dict[str, Any] | None:
         `recording`, `hooks`, `hooks_own` (share of the measured time), `hooks_steps` (number of steps that measured
         it; both are None if the time is computed), `share`, and `standard_error` (of `recording`).
     """
-    wanted = steps.table.filter(pl.col("content").is_in([tables.ALL_OF_IT, tables.COARSE]))
+    saves = other_steps.waits(recording.spans, steps).filter(pl.col("phase") == phases.NAMES[Category.CHECKPOINT])
+    saved = saves.select(pl.col("step").cast(pl.UInt32), saved_ns="duration_ns")
+    marked = steps.table.with_row_index("step").join(saved, on="step", how="left", maintain_order="left")
+    wanted = marked.filter(pl.col("content").is_in([tables.ALL_OF_IT, tables.COARSE]))
     found = _pairs(wanted)
     if len(found) < LEAST:
         return None
@@ -118,10 +123,12 @@ def _pairs(table: pl.DataFrame) -> list[float]:
     """Return the extra time of a sampled step in ns, one value per pair; `paired` tells the formula.
 
     Args:
-        table: steps with all records or with coarse records, sorted by start.
+        table: steps with all records or with coarse records, sorted by start; `saved_ns` is the time of checkpoints.
     """
-    recorded, ends = table["recorded"].to_list(), table["end_ns"].to_list()
-    sums = [0, *accumulate(table["duration_ns"].to_list())]
+    recorded = table["recorded"].to_list()
+    saved = table["saved_ns"].fill_null(0)
+    ends = (table["end_ns"] - saved.cum_sum()).to_list()
+    sums = [0, *accumulate((table["duration_ns"] - saved).to_list())]
     runs: list[tuple[int, int]] = []
     for row, kind in enumerate(recorded):
         if runs and recorded[runs[-1][0]] == kind:

@@ -39,9 +39,8 @@ def pauses(spans: pl.DataFrame, names: pl.Series, steps: Steps, chosen: list[int
         steps: the steps in use.
         chosen: the rows of `steps.table` to examine.
     """
-    rows = names.str.starts_with(COLLECTION).arg_true()
     known = steps.table.with_row_index("row").filter(pl.col("row").is_in(chosen))
-    own = spans.filter(pl.col("process") == steps.process, pl.col("name").is_in(rows.implode()))
+    own = collections(spans, names, steps)
     place = intervals.locate(own["start_ns"], known)
     found = own.select(
         known["row"].gather(place).alias("step"), duration_ns=pl.col("end_ns") - pl.col("start_ns")
@@ -52,3 +51,15 @@ def pauses(spans: pl.DataFrame, names: pl.Series, steps: Steps, chosen: list[int
     total = int(found["duration_ns"].sum())
     whole = max(int(known["duration_ns"].sum()), 1)
     return Pauses(found.height, total, longest["duration_ns"], total / whole, longest["step"])
+
+
+def collections(spans: pl.DataFrame, names: pl.Series, steps: Steps) -> pl.DataFrame:
+    """Return the spans of the garbage collections in the process that runs the steps.
+
+    Args:
+        spans: table of spans, with the columns of `tables.SPANS`.
+        names: texts by row.
+        steps: the steps in use.
+    """
+    rows = names.str.starts_with(COLLECTION).arg_true().implode()
+    return spans.filter(pl.col("process") == steps.process, pl.col("name").is_in(rows))

@@ -14,9 +14,12 @@ from ms_profiler.store.format import Category
 READ: Final = "aten::_local_scalar_dense"
 #: begin of the names of spans that are reads of a tensor
 SPAN: Final = "Tensor."
-#: if two reads are less than this many ns apart, there is no time to queue work between them. The limit is ten times
-#: the time that a device needs to return a value to the host and to get its next kernel
+#: if two reads are less than this many ns apart, there is no time to queue much work between them. On a busy machine,
+#: to queue one operator may take so long
 NEAR: Final = 1_000_000
+#: the same limit if the host queues nothing between two reads, ten times the time that a device needs to return a value
+#: to the host. In a longer gap, the host works with the values: some histograms of numpy take 0.3 ms
+BARE: Final = 100_000
 #: if fewer than this many operators (inner operators included) lie between two reads, the queue runs empty
 FEW: Final = 32
 #: phases in which reads of values come from samplers, guards of compiled code or optimizers' counters, not the script
@@ -62,36 +65,59 @@ def reads(spans: pl.DataFrame, names: pl.Series, cut: pl.DataFrame, steps: Steps
     )
 
 
-def drained(found: pl.DataFrame, kernels: pl.DataFrame, starts: pl.Series) -> pl.DataFrame:
+def drained(found: pl.DataFrame, kernels: pl.DataFrame, starts: pl.Series, cut: pl.DataFrame) -> pl.DataFrame:
     """Return the intervals in which a read kept the host from queueing work: `start_ns`, `end_ns`, without overlap.
 
     There are two kinds of intervals:
 
     - From the start of a read to the start of the next read, if the reads are close together. n operators lie between
-      them, with n < `FEW`, and the gap between them is shorter than `NEAR` * (1 + n). In a longer gap, the host did
-      something else.
-    - From the end of a read to the start of the next kernel, if the last queued kernel ended during the read and the
-      gap is at most `bounds.GAP`.
+      them, with n < `FEW`, and the gap between them is shorter than `NEAR` * (1 + n), or than `BARE` if n is known to
+      be 0. In a longer gap, the host did something else. No compiled graph runs between them: it queues its kernels
+      itself.
+    - From the end of a read to the start of the next kernel, if the last queued kernel ended during the read, the gap
+      is at most `bounds.GAP`, and no other read lies in it. Reads that are less than `BARE` apart count as one read.
 
     Args:
         found: the reads and waits, from `reads`.
         kernels: intervals of kernels of a device, without overlap, sorted by time; empty if there are none.
         starts: the starts of operators, or kernels, in order; empty if unknown.
+        cut: the same steps cut into phases, from `phases.pieces`.
     """
     pairs = found.with_columns(following=pl.col("start_ns").shift(-1)).drop_nulls("following")
     between = starts.search_sorted(pairs["following"]).cast(pl.Int64) - starts.search_sorted(pairs["start_ns"])
     queued = between.clip(0) if len(starts) else pl.repeat(0, pairs.height, dtype=pl.Int64, eager=True)
-    near = pairs.filter(queued < FEW, pl.col("following") - pl.col("end_ns") < NEAR * (1 + queued))
+    limit = NEAR * (1 + queued)
+    if len(starts):
+        limit = limit.set(queued == 0, BARE)
+    near = pairs.filter(queued < FEW, pairs["following"] - pairs["end_ns"] < limit)
+    graphs = cut.filter(pl.col("phase") == NAMES[Category.GRAPH]).select(graph_ns="start_ns").sort("graph_ns")
+    last = near.join_asof(graphs, left_on="following", right_on="graph_ns")
+    near = last.filter((pl.col("graph_ns") < pl.col("start_ns")).fill_null(True))
     parts = [near.select("start_ns", pl.col("following").alias("end_ns"))]
     if not kernels.is_empty():
-        later = kernels.select(pl.col("start_ns").alias("next_ns"), pl.col("start_ns"))
-        last = kernels.select(pl.col("end_ns").alias("last_ns"), pl.col("end_ns"))
-        waited = found.sort("end_ns").join_asof(last, on="end_ns").filter(pl.col("last_ns") >= pl.col("start_ns"))
-        after = waited.select(pl.col("end_ns").alias("start_ns")).sort("start_ns")
-        parts.append(
-            after.join_asof(later, on="start_ns", strategy="forward")
-            .drop_nulls("next_ns")
-            .filter(pl.col("next_ns") - pl.col("start_ns") <= bounds.GAP)
-            .select("start_ns", pl.col("next_ns").alias("end_ns"))
-        )
+        parts.append(_until_the_next(found, kernels))
     return intervals.union(pl.concat(parts))
+
+
+def _until_the_next(found: pl.DataFrame, kernels: pl.DataFrame) -> pl.DataFrame:
+    """Return the intervals of the second kind of `drained`: `start_ns`, `end_ns`."""
+    last = kernels.select(pl.col("end_ns").alias("last_ns"), pl.col("end_ns"))
+    after = (
+        found.sort("start_ns")
+        .with_columns(whole=(pl.col("start_ns") - pl.col("end_ns").shift(1) >= BARE).fill_null(True).cum_sum())
+        .group_by("whole")
+        .agg(pl.col("start_ns").min(), pl.col("end_ns").max())
+        .sort("start_ns")
+        .with_columns(following=pl.col("start_ns").shift(-1))
+        .join_asof(last, on="end_ns")
+        .filter(pl.col("last_ns") >= pl.col("start_ns"))
+        .select("following", start_ns="end_ns")
+    )
+    later = kernels.select(pl.col("start_ns").alias("next_ns"), pl.col("start_ns"))
+    return (
+        after.join_asof(later, on="start_ns", strategy="forward")
+        .drop_nulls("next_ns")
+        .filter(pl.col("next_ns") - pl.col("start_ns") <= bounds.GAP)
+        .filter((pl.col("following") >= pl.col("next_ns")).fill_null(True))
+        .select("start_ns", pl.col("next_ns").alias("end_ns"))
+    )

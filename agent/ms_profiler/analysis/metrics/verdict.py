@@ -7,6 +7,7 @@ import polars as pl
 
 from ms_profiler.analysis.metrics import bounds, critical_path, intervals, module_waits, wording
 from ms_profiler.analysis.metrics.kernels import shortened
+from ms_profiler.analysis.metrics.other_steps import KNOWN, AllSteps
 from ms_profiler.analysis.metrics.phases import COMPUTING, NAMES, OTHER
 from ms_profiler.analysis.metrics.scheduling import Crowd
 from ms_profiler.analysis.model import tables
@@ -100,14 +101,15 @@ class Places:
     causes: Mapping[str, str]
 
     @classmethod
-    def of(cls, moments: pl.DataFrame, causes: Mapping[str, str]) -> "Places":
+    def of(cls, moments: pl.DataFrame, causes: Mapping[str, str], every: AllSteps | None = None) -> "Places":
         """Find the places of parts.
 
         Args:
             moments: the pieces of the steps with their parts, from `bounds.parts`.
             causes: see the attribute.
+            every: what is known of all steady steps; None if all of them are examined.
         """
-        return cls(within(moments), few(moments), outside(moments), causes)
+        return cls(within(moments), few(moments, every), outside(moments), causes)
 
 
 def finding(
@@ -284,19 +286,26 @@ def within(moments: pl.DataFrame) -> dict[str, str]:
     return dict(most.select("part", "phase").iter_rows())
 
 
-def few(moments: pl.DataFrame) -> dict[str, tuple[int, int]]:
+def few(moments: pl.DataFrame, every: AllSteps | None = None) -> dict[str, tuple[int, int]]:
     """Return for each part that lies in few steps how many have nearly all of its time, and the number of all steps.
 
     Args:
         moments: the pieces of the steps with their parts, from `bounds.parts`.
+        every: what is known of all steady steps; None if all of them are examined.
     """
-    steps = moments["step"].n_unique()
+    examined = moments["step"].n_unique()
     length = (pl.col("end_ns") - pl.col("start_ns")).sum().alias("length")
-    sums = moments.group_by("part", "step").agg(length).sort("length", descending=True)
+    sums = moments.group_by("part", "step").agg(length)
+    steps = dict.fromkeys(sums["part"].unique().to_list(), examined)
+    if every is not None:
+        known = every.waits.select(part="phase", step="step", length="duration_ns")
+        sums = pl.concat([sums.filter(~pl.col("part").is_in(KNOWN)), known], how="vertical_relaxed")
+        steps |= dict.fromkeys(KNOWN, every.count)
+    sums = sums.sort("length", descending=True)
     # the steps before which the sum has not reached `NEARLY` of the part
     before = (pl.col("length").cum_sum() - pl.col("length")).over("part")
     count = sums.filter(before < NEARLY * pl.col("length").sum().over("part")).group_by("part").len()
-    return {part: (number, steps) for part, number in count.iter_rows() if number <= FEW * steps}
+    return {part: (number, steps[part]) for part, number in count.iter_rows() if number <= FEW * steps[part]}
 
 
 def in_few(found: Mapping[str, tuple[int, int]], part: str) -> str:

@@ -329,6 +329,7 @@ class Recording:
             fine-grained spans.
         sums_by_place: the times of all fine-grained spans by name and place (`metrics.sampling.places`).
         detailed: numbers of the steps whose fine-grained spans `spans` holds; None for all.
+        whole_steps: whether it holds all fine-grained spans of these steps.
         windows: the windows of the kernel stream, by process and start.
         device: the work of an accelerator; None if there was none, or it was not recorded.
         foreign: whether another tool made the recording.
@@ -362,6 +363,7 @@ class Recording:
     sums: pl.DataFrame | None = None
     sums_by_place: pl.DataFrame | None = None
     detailed: list[int] | None = None
+    whole_steps: bool = True
     windows: list[Window] = field(default_factory=list)
     device: Device | None = None
     foreign: bool = False

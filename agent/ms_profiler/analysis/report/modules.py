@@ -29,12 +29,13 @@ _LEFT_OUT: Final = {
 }
 
 
-def title(tree: dict[str, Any], processes: int) -> str:
+def title(tree: dict[str, Any], processes: int, recorded: int = 0) -> str:
     """Return the title of the table.
 
     Args:
         tree: `module_tree` of the summary.
         processes: the number of processes that have steps.
+        recorded: the number of recorded steps, if the modules are only known in some of them; otherwise 0.
     """
     inferred = sum(row["inferred_ms"] for row in tree["rows"] if row["depth"] == 0)
     total = sum(row["total_ms"] for row in tree["rows"] if row["depth"] == 0)
@@ -46,6 +47,8 @@ def title(tree: dict[str, Any], processes: int) -> str:
         if tree["basis"] == "kernels"
         else "time of a step on the stepping thread"
     )
+    if recorded and tree["basis"] == "host":
+        of += f", in the first, the slowest and the last steps ({tree['steps']} of {recorded})"
     if tree["host"]:
         how += "; host: time of a step on the stepping thread"
     whose = f" of pid {tree['process']}" if processes > 1 else ""

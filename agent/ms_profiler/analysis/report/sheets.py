@@ -12,6 +12,7 @@ from ms_profiler.analysis.comparison.recurrence import apart, single
 from ms_profiler.analysis.comparison.sampled import Sampled
 from ms_profiler.analysis.comparison.side import Side
 from ms_profiler.analysis.metrics.advice.base import length, size
+from ms_profiler.analysis.metrics.other_steps import KNOWN
 from ms_profiler.analysis.report.bounded import PARTS
 
 #: number of rows of a table by default
@@ -102,7 +103,8 @@ def _because(causes: Causes) -> str:
     if not told:
         sampled = causes.sampled != Sampled.NONE.value and causes.change_ns
         return "; the sampled steps do not show why." if sampled else "."
-    text = f": {'in sampled steps, ' * (causes.sampled != Sampled.NONE.value)}{named[0]}"
+    everywhere = causes.sampled == Sampled.NONE.value or (causes.mean and told[0].kind in KNOWN)
+    text = f": {'' if everywhere else 'in sampled steps, '}{named[0]}"
     own = next((at for at, each in enumerate(told) if each.kind not in MACHINE and toward(each, change) > 0), 0)
     return f"{text}; the largest part of the job itself is {named[own]}." if own else f"{text}."
 

@@ -325,7 +325,10 @@ def _names(rows: list[dict[str, Any]], top: int) -> Table | None:
 
 def _modules(summary: dict[str, Any], top: int) -> tuple[str, Table | None]:
     tree = summary.get("module_tree")
-    return (modules.title(tree, len(summary.get("whole_run") or ())), modules.table(tree, top)) if tree else ("", None)
+    if not tree:
+        return "", None
+    recorded = 0 if summary["coverage"]["detailed_steps"] is None else summary["steps"]["recorded"]
+    return modules.title(tree, len(summary.get("whole_run") or ()), recorded), modules.table(tree, top)
 
 
 def _calls(rows: list[dict[str, Any]], column: str, top: int) -> Table | None:

@@ -105,7 +105,7 @@ def _critical_path(measures: Measures) -> dict[str, Any] | None:
         return None
     numbers = measures.steps.table["number"]
     return {
-        "shares": {kind: round(share, 6) for kind, share in critical_path.shares(path).items()},
+        "shares": {kind: round(share, 6) for kind, share in measures.diagnosis.path_shares.items()},
         "steps": [
             {
                 "number": numbers[row["step"]],

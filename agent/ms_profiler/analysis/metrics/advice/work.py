@@ -5,10 +5,12 @@ from typing import Final
 
 import polars as pl
 
-from ms_profiler.analysis.metrics import bounds, critical_path, module_waits
+from ms_profiler.analysis.metrics import bounds, module_waits
 from ms_profiler.analysis.metrics.advice.base import WORTH, Advice, Facts, length, percent, samples, worst_step, worth
 from ms_profiler.analysis.metrics.diagnosis import Diagnosis
+from ms_profiler.analysis.metrics.phases import OTHER
 from ms_profiler.analysis.metrics.reads import READ
+from ms_profiler.analysis.metrics.wording import series
 from ms_profiler.store.names import LEARNING_RATE
 
 #: action of the advice if the host's own code takes long and it is unknown which functions run
@@ -27,6 +29,10 @@ CASTING: Final = 0.15
 #: reads of values are named as the cause of long launching if at least this share of the launching time lies between
 #: two reads that are close together
 READING: Final = 0.4
+#: as a fact beside another cause, reads are named if a step has at least this number of them
+FETCHES: Final = 10
+#: a phase is named if it has at least this share of the launching
+SHARE: Final = 0.2
 FETCH: Final = (
     "Fetch values (item, tolist, asnumpy, bool or print of a tensor) less often, and many at once: each fetch makes "
     "the host wait for all queued work, and keeps the operators before and after it from being compiled together."
@@ -74,6 +80,20 @@ def reads(found: Diagnosis, facts: Facts) -> Iterator[Advice]:
     )
 
 
+def _where(found: Diagnosis) -> str:
+    """Return text about the phases in which most launching is, after a semicolon; empty if it is spread over many."""
+    launches = found.moments.filter(pl.col("part") == bounds.LAUNCH)
+    length = (pl.col("end_ns") - pl.col("start_ns")).sum()
+    sums = launches.group_by("phase").agg(length.alias("ns")).sort("ns", "phase", descending=[True, False])
+    whole = max(int(sums["ns"].sum()), 1)
+    places = [
+        f"{percent(ns / whole)} {'outside of the model' if phase == OTHER else f'in {phase}'}"
+        for phase, ns in sums.iter_rows()
+        if ns >= SHARE * whole
+    ]
+    return f"; of the launching, {series(places)}" if places else ""
+
+
 def host(found: Diagnosis, facts: Facts) -> Iterator[Advice]:
     """Yield advice about launches, or other code of the host, that take far longer than computing."""
     shares, launched = found.shares, found.launched
@@ -93,7 +113,7 @@ def host(found: Diagnosis, facts: Facts) -> Iterator[Advice]:
     if not due and launched.behind is not None and launched.behind <= CLOSE and not worth(found, bounds.SYNC):
         # if kernels start soon after their launch and the host does not wait for them, the total time of the kernels is
         # misleading: the host's time is compared with the time of computing on the critical path instead
-        path = critical_path.shares(found.path)
+        path = found.path_shares
         computed = path.get(bounds.COMPUTING, 0.0)
         share = sum(path.get(part, 0.0) for part in (bounds.LAUNCH, bounds.HOST, bounds.UNKNOWN))
         takes = f"on the critical path, the host takes {percent(share)}, computing takes {percent(computed)}"
@@ -104,12 +124,13 @@ def host(found: Diagnosis, facts: Facts) -> Iterator[Advice]:
             "Make fewer and larger operators: batch or vectorise the loop that calls them, use fused operators, or "
             "compile the model (torch.compile, mindspore.jit)."
         )
+        fetches = found.reads.filter(pl.col("name") == READ).height / max(found.parts["step"].n_unique(), 1)
         if found.reading >= READING:
             cause, action = "sync-bound", FETCH
-            count = found.reads.height / max(found.parts["step"].n_unique(), 1)
-            takes += f"; {count:,.1f} of them a step fetch a value (aten::item), with almost no operator between"
-        elif facts.launching:
-            takes += f"; launched by {facts.launching}"
+            takes += f"; {fetches:,.1f} of them a step fetch a value (aten::item), with almost no operator between"
+        else:
+            takes += f"; launched by {facts.launching}" if facts.launching else _where(found)
+            takes += f"; {fetches:,.0f} of them a step fetch a value (aten::item)" if fetches >= FETCHES else ""
         takes += f"; {facts.module}" if facts.module else ""
         worst = worst_step(found, facts, bounds.LAUNCH)
         yield Advice(cause, bounds.LAUNCH, share, f"{cause}: {numbers}; {takes}", action, worst, facts.lane)

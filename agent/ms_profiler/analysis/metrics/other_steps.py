@@ -1,0 +1,222 @@
+"""Say how the time of all steady steps is divided, though the operators of only some steps are known.
+
+Operators are known only in the steps that were sampled (recorded). Of a large recording, the analysis keeps only the
+operators of some steps in memory. So the parts of a step, such as computing, are known in these steps alone. But a job
+may write a checkpoint in every 50th step, and chance decides how many of these steps are sampled. And the slowest steps
+are among those that stay in memory. So the time of each phase is taken from all steps in which it is known, and only
+the parts of a phase from the examined steps:
+
+    share of a part = sum over phases of (share of the phase in all steps * share of the part in the phase)
+"""
+
+from dataclasses import dataclass, replace
+from typing import Final
+
+import polars as pl
+
+from ms_profiler.analysis.metrics import bounds, intervals, phases, sampling
+from ms_profiler.analysis.metrics.steps import WARMED, Steps, settled, stepping
+from ms_profiler.analysis.model import tables
+from ms_profiler.store.format import Category
+
+#: the phases that are recorded in every step, also in those that are not sampled
+KNOWN: Final = (phases.NAMES[Category.DATA], phases.NAMES[Category.CHECKPOINT])
+#: if more than this share of the steps compile, compiling counts as regular work
+REPEATED: Final = 0.1
+#: the share of a phase's time that must lie in examined steps if its parts there are to stand for the phase
+SEEN: Final = 0.001
+
+
+@dataclass(frozen=True)
+class Unsampled:
+    """The steady steps of a run that were not sampled.
+
+    Attributes:
+        times: the times of the phases in `KNOWN` in them: `step` (row of `Steps.table`), `phase`, `duration_ns`.
+        count: the number of these steps.
+        length_ns: the sum of their durations.
+    """
+
+    times: pl.DataFrame
+    count: int
+    length_ns: int
+
+
+@dataclass(frozen=True)
+class AllSteps:
+    """What is known of all steady steps of a run, though the operators of only some of them are known.
+
+    Attributes:
+        shares: phase -> its share of the time of these steps.
+        waits: the times of the phases in `KNOWN`: `step` (row of `Steps.table`), `phase`, `duration_ns`.
+        count: the number of steady steps.
+    """
+
+    shares: dict[str, float]
+    waits: pl.DataFrame
+    count: int
+
+
+def unsampled(spans: pl.DataFrame, steps: Steps) -> Unsampled | None:
+    """Return the steady steps that were not sampled; None if there are none.
+
+    Args:
+        spans: table of the run's spans, with the columns of `tables.SPANS`.
+        steps: the steps in use.
+    """
+    chosen = left_out(spans, steps)
+    if chosen is None or chosen.is_empty():
+        return None
+    times = waits(spans, steps).filter(pl.col("step").is_in(chosen["row"].implode()))
+    return Unsampled(times, chosen.height, int(chosen["duration_ns"].sum()))
+
+
+def waits(spans: pl.DataFrame, steps: Steps) -> pl.DataFrame:
+    """Return the time of each phase of `KNOWN` in each step, sampled or not: `step`, `phase`, `duration_ns`.
+
+    Args:
+        spans: table of the run's spans, with the columns of `tables.SPANS`.
+        steps: the steps in use.
+    """
+    own = spans.filter(pl.col("category").is_in([int(Category.DATA), int(Category.CHECKPOINT)]))
+    every = replace(steps, table=steps.table.with_columns(recorded=True))
+    return phases.by_step(phases.pieces(own, every)).filter(pl.col("phase").is_in(KNOWN))
+
+
+def fetches(spans: pl.DataFrame, steps: Steps, examined: list[int]) -> pl.DataFrame:
+    """Return the spans of the stepping thread that wait for data in all steps from the first examined one on.
+
+    Args:
+        spans: table of the run's spans, with the columns of `tables.SPANS`.
+        steps: the steps in use.
+        examined: the rows of the examined steps.
+    """
+    own = stepping(spans, steps, Category.DATA)
+    return own.filter(intervals.locate(own["start_ns"], steps.table[min(examined, default=0) :]).is_not_null())
+
+
+def left_out(spans: pl.DataFrame, steps: Steps) -> pl.DataFrame | None:
+    """Return the steps that were not sampled, without the first steps and without those that compiled, with `row`.
+
+    If many of them compile, compiling is regular work, and these steps remain. The result is None if every step was
+    sampled.
+
+    Args:
+        spans: table of the run's spans, with the columns of `tables.SPANS`.
+        steps: the steps in use.
+    """
+    if not sampling.sampled(steps):
+        return None
+    every = steps.table.with_row_index("row")
+    compiling = stepping(spans, steps, Category.COMPILE)
+    rows = every["row"].gather(intervals.locate(compiling["start_ns"], every).drop_nulls())
+    coarse = every.filter(pl.col("content") == tables.COARSE, pl.col("row") >= WARMED)
+    calm = coarse.filter(~pl.col("row").is_in(rows.implode()))
+    return calm if coarse.height - calm.height <= REPEATED * coarse.height else coarse
+
+
+def of_phases(times: pl.DataFrame, beside: Unsampled | None) -> dict[str, float]:
+    """Return the share of each phase in the time of all steady steps.
+
+    A phase of `KNOWN` has its time in all steps. The others divide the rest as they do in the recorded steps.
+
+    Args:
+        times: the time of each phase in the recorded steady steps: `phase`, `duration_ns`.
+        beside: the steady steps that were not sampled; None if there are none.
+    """
+    sums: dict[str, float] = dict(times.group_by("phase").agg(pl.col("duration_ns").sum()).iter_rows())
+    if beside is not None:
+        more: dict[str, int] = dict(beside.times.group_by("phase").agg(pl.col("duration_ns").sum()).iter_rows())
+        others = sum(ns for phase, ns in sums.items() if phase not in KNOWN)
+        factor = 1 + (beside.length_ns - sum(more.values())) / max(others, 1)
+        sums = {phase: ns if phase in KNOWN else ns * factor for phase, ns in sums.items()}
+        sums |= {phase: sums.get(phase, 0) + ns for phase, ns in more.items()}
+    whole = max(sum(sums.values()), 1)
+    return {phase: ns / whole for phase, ns in sums.items()}
+
+
+def every(
+    recording: tables.Recording,
+    spans: pl.DataFrame,
+    steps: Steps,
+    cut: pl.DataFrame,
+    examined: list[int],
+    disturbed: list[int],
+) -> AllSteps | None:
+    """Return what is known of all steady steps; None if all of them are examined.
+
+    Args:
+        recording: the run.
+        spans: the spans of the chosen steps, with the columns of `tables.SPANS`.
+        steps: the steps in use.
+        cut: the steps cut into phases, from `phases.pieces`.
+        examined: the rows of the examined steps.
+        disturbed: the rows of steps that are not steady, see `steps.settled`.
+    """
+    rows, beside = examined, unsampled(spans, steps)
+    if recording.sums is not None and recording.device is None:
+        rows = settled(steps.table.with_row_index("row").filter("recorded"), disturbed, steps.source)
+    if beside is None and len(rows) == len(examined):
+        return None
+    times = phases.by_step(cut.filter(pl.col("step").is_in(rows)))
+    waits, count = times.filter(pl.col("phase").is_in(KNOWN)), len(rows)
+    if beside is not None:
+        waits, count = pl.concat([waits, beside.times], how="vertical_relaxed"), count + beside.count
+    return AllSteps(of_phases(times, beside), waits, count)
+
+
+def shares(pieces: pl.DataFrame, label: str, cut: pl.DataFrame, every: dict[str, float]) -> dict[str, float]:
+    """Return the share of each part in the time of all steady steps, by the formula above.
+
+    Args:
+        pieces: the examined steps cut into pieces without overlap: the column `label`, `start_ns`, `end_ns`.
+        label: the name of the column with the parts.
+        cut: the examined steps cut into phases, from `phases.pieces`.
+        every: the share of each phase, from `of_phases`.
+    """
+    codes = {name: code for code, name in enumerate(pieces[label].unique().sort(), 1)}
+    numbers = {phase: code for code, phase in enumerate(phases.ALL, 1)}
+    coded = {
+        "part": pieces.with_columns(code=pl.col(label).replace_strict(codes, return_dtype=pl.Int64)),
+        "phase": cut.with_columns(code=pl.col("phase").replace_strict(numbers, return_dtype=pl.Int64)),
+    }
+    line = intervals.timeline(coded, {"part": "code", "phase": "code"}).filter(pl.col("part") > 0)
+    length = (pl.col("end_ns") - pl.col("start_ns")).sum()
+    # a step of a device may last longer than that of the host: there, no phase is known
+    phase = pl.col("phase").replace_strict(dict(enumerate(phases.ALL, 1)), default=phases.OTHER, return_dtype=pl.String)
+    part = pl.col("part").replace_strict(dict(enumerate(codes, 1)), return_dtype=pl.String)
+    summed = line.group_by(phase.alias("phase"), part.alias("part")).agg(length.alias("ns"))
+    summed = summed.with_columns(share=pl.col("ns") / pl.col("ns").sum().over("phase"), whole=pl.col("ns").sum())
+    seen = summed.filter(pl.col("ns").sum().over("phase") >= SEEN * pl.col("whole"))
+    result: dict[str, float] = {}
+    for name, inside in every.items():
+        own = seen.filter(pl.col("phase") == name).select("part", "share").rows()
+        # if no examined step has the phase, it is a part of its own, as waits and checkpoints are
+        alone = [(name if name in bounds.PARTS else bounds.UNKNOWN, 1.0)]
+        for kind, share in own or alone:
+            result[kind] = result.get(kind, 0.0) + inside * share
+    return result
+
+
+def steady_phases(times: pl.DataFrame, steady: list[int], beside: Unsampled | None) -> pl.DataFrame:
+    """Add up the time of each phase as `phases.shares` does; `steady_ns` and `steady_share` are those of all steps.
+
+    Args:
+        times: the time of each phase in each recorded step, from `phases.by_step`.
+        steady: the rows of the recorded steady steps.
+        beside: the steady steps that were not sampled; None if there are none.
+    """
+    summed = phases.shares(times, sorted(set(times["step"].to_list()).difference(steady)))
+    inside = times.filter(pl.col("step").is_in(steady))
+    if beside is None or inside.is_empty():
+        return summed
+    count = inside["step"].n_unique() + beside.count
+    mean = (int(inside["duration_ns"].sum()) + beside.length_ns) / count
+    every_share = of_phases(inside, beside)
+    every = pl.DataFrame({"phase": phases.ALL}).filter(pl.col("phase").is_in([*summed["phase"], *every_share]))
+    share = pl.col("phase").replace_strict(every_share, default=0.0, return_dtype=pl.Float64)
+    known = pl.when(pl.col("phase").is_in(KNOWN)).then(share * mean).otherwise(pl.col("steady_ns"))
+    joined = every.join(summed, on="phase", how="left", maintain_order="left")
+    return joined.with_columns(steady_share=share, steady_ns=known).with_columns(
+        pl.col("total_ns", "share").fill_null(0)
+    )

@@ -1,0 +1,158 @@
+"""The time of all steady steps is divided by what is known of all of them, not by that of the examined steps alone."""
+
+import json
+
+import polars as pl
+import pytest
+from microseconds import US, phases
+from ms_profiler.analysis.comparison import basis
+from ms_profiler.analysis.comparison.comparing import compare
+from ms_profiler.analysis.comparison.runs import digests
+from ms_profiler.analysis.driver import engine, thinning
+from ms_profiler.analysis.metrics import other_steps, verdict
+from ms_profiler.analysis.readers import slot_table, store as readers_store
+from ms_profiler.analysis.report import sheets
+from ms_profiler.store import layout
+from ms_profiler.store.format import Category, Flag
+from store_builder import MS, StoreBuilder
+
+STEPS, EVERY, SAVE = 400, 50, 40
+TORCH = {"name": "torch", "version": "2.13.0", "mode": "eager", "device": "CPU"}
+
+
+def times(*rows):
+    """Return the times of phases in steps: rows of step, phase, microseconds."""
+    schema = {"step": pl.UInt32, "phase": pl.String, "duration_ns": pl.Int64}
+    return pl.DataFrame([(step, phase, us * US) for step, phase, us in rows], schema=schema, orient="row")
+
+
+def test_the_phases_of_steps_that_were_not_sampled_divide_their_time():
+    recorded = times((0, "data", 100), (0, "forward", 600), (0, "other", 300))
+    beside = other_steps.Unsampled(times((1, "data", 300), (2, "checkpoint", 700)), 2, 4000 * US)
+    found = other_steps.of_phases(recorded, beside)
+    # of 5,000 us, data take 400 and the checkpoint 700; forward and other divide the rest 2 : 1, as when recorded
+    assert found == pytest.approx({"data": 0.08, "checkpoint": 0.14, "forward": 0.52, "other": 0.26})
+
+
+def test_the_parts_of_a_phase_are_those_of_the_examined_steps():
+    cut = phases((0, "data", 0, 100), (0, "forward", 100, 200), (0, "other", 200, 300))
+    pieces = pl.DataFrame(
+        [("computing", 50, 130), ("launch", 130, 200), ("host", 200, 310)],
+        schema={"part": pl.String, "start_ns": pl.Int64, "end_ns": pl.Int64},
+        orient="row",
+    ).with_columns(pl.col("start_ns", "end_ns") * US)
+    pieces = pl.concat([pl.DataFrame({"part": ["data"], "start_ns": [0], "end_ns": [50 * US]}), pieces])
+    shares = other_steps.shares(pieces, "part", cut, {"data": 0.2, "forward": 0.5, "other": 0.2, "checkpoint": 0.1})
+    # half of the wait for data is hidden by computing; no examined step has a checkpoint
+    assert shares == pytest.approx(
+        {"data": 0.1, "computing": 0.1 + 0.5 * 0.3, "launch": 0.5 * 0.7, "host": 0.2, "checkpoint": 0.1}
+    )
+
+
+def test_nearly_all_of_a_wait_is_in_few_of_all_steps():
+    pieces = phases(*((step, "forward", 10 * step, 10 * step + 10) for step in range(20)))
+    pieces = pieces.with_columns(part=pl.lit("launch"))
+    every = other_steps.AllSteps({}, times((3, "checkpoint", 100), (77, "checkpoint", 100)), 200)
+    assert verdict.few(pieces) == {}
+    assert verdict.few(pieces, every) == {"checkpoint": (2, 200)}
+
+
+def job(parent, name, sampled, saves=True, steps=STEPS):
+    """Write a run whose steps take 2 ms, with a checkpoint of 40 ms in each 50th of them; `sampled` chooses steps."""
+    store = StoreBuilder(parent, f"{name}_4242_20260101000000123_ascend_ms", framework=TORCH)
+    process = store.process()
+    thread = process.thread()
+    start = 50 * MS
+    for number in range(steps):
+        begin, known = start, sampled(number)
+        thread.span("forward", Category.FORWARD, start, start + MS)
+        if known:
+            thread.span("Net", Category.MODULE, start, start + MS)
+            thread.span("aten::mm", Category.OP, start + MS // 10, start + MS)
+        start += 2 * MS + (MS // 10 if known else 0)
+        if saves and number % EVERY == EVERY - 1:
+            thread.span("save", Category.CHECKPOINT, start, start + SAVE * MS)
+            start += SAVE * MS
+        flags = (0 if known else Flag.COARSE) | (Flag.STRETCH if number // 40 % 2 else 0)
+        thread.step(number, begin, start, flags=flags)
+    process.anchor(start + MS)
+    return store.write()
+
+
+def summary(path):
+    engine.analyse([path])
+    return json.loads((path / layout.SUMMARY).read_text())
+
+
+#: which steps are sampled -> number of checkpoints in them
+SAMPLES = {
+    "none of those with checkpoints": (lambda number: number < 16 or number % 40 in range(10, 18), 0),
+    "some of those with checkpoints": (lambda number: number < 16 or number % 40 in range(22, 30), 2),
+    "most of those with checkpoints": (lambda number: number < 16 or (number % 50 >= 44 and number < 350), 7),
+}
+
+
+@pytest.mark.parametrize(("sampled", "known"), SAMPLES.values(), ids=list(SAMPLES))
+def test_checkpoints_have_their_share_whichever_steps_were_sampled(tmp_path, sampled, known):
+    assert sum(sampled(number) for number in range(EVERY - 1, STEPS, EVERY)) == known
+    found = summary(job(tmp_path, "made", sampled))
+    recorded = sum(map(sampled, range(1, STEPS)))
+    truth = 8 * SAVE / (8 * SAVE + 2 * (STEPS - 1) + 0.1 * recorded)
+    assert found["bounds"]["shares"]["checkpoint"] == pytest.approx(truth, rel=0.02)
+    assert found["critical_path"]["shares"]["checkpoint"] == pytest.approx(truth, rel=0.02)
+    assert found["phases"]["checkpoint"]["steady_share"] == pytest.approx(truth, rel=0.02)
+    assert sum(found["bounds"]["shares"].values()) == pytest.approx(1, abs=1e-4)
+    assert found["verdict"].startswith(
+        f"{truth * 100:.0f} % of the steps' time writes checkpoints, nearly all of it in 8"
+    )
+    paid = found["cost"]["paired"]
+    assert paid is None or paid["per_step_ms"] == pytest.approx(0.1, abs=0.02)
+
+
+@pytest.mark.parametrize(("sampled", "known"), SAMPLES.values(), ids=list(SAMPLES))
+def test_more_checkpoints_are_the_cause_of_a_longer_mean_step(tmp_path, sampled, known):
+    without = digests(str(job(tmp_path, "without", SAMPLES["none of those with checkpoints"][0], saves=False)))
+    with_some = digests(str(job(tmp_path, "with", sampled)))
+    more = 8 * SAVE / (STEPS - 1)
+    assert with_some[0].step.mean_ns - without[0].step.mean_ns == pytest.approx(more * MS, rel=0.05)
+    found = basis.causes(without, with_some)
+    assert found.mean
+    assert [(each.kind, each.change_ns) for each in found.told] == [("checkpoint", pytest.approx(more * MS, rel=0.05))]
+    sentence = sheets.verdict(compare(without, with_some, ("without", "with")))
+    assert "writing checkpoints (+" in sentence
+    assert "sampled" not in sentence
+
+
+def test_a_large_recording_has_the_parts_of_a_small_one(tmp_path, monkeypatch):
+    """Only the operators of the slowest steps, which write checkpoints, and of a few others stay in memory."""
+
+    def busy(parent, name):
+        store = StoreBuilder(parent, f"{name}_4242_20260101000000123_ascend_ms", framework=TORCH)
+        process = store.process()
+        thread = process.thread()
+        start = 50 * MS
+        for number in range(100):
+            begin = start
+            thread.span("forward", Category.FORWARD, start, start + MS)
+            thread.span("Net", Category.MODULE, start, start + MS)
+            for call in range(20):
+                thread.span("aten::add", Category.OP, start + call * MS // 20, start + call * MS // 20 + 2 * US)
+            start += 2 * MS
+            if number % 10 == 9:
+                thread.span("save", Category.CHECKPOINT, start, start + 4 * MS)
+                start += 4 * MS
+            thread.step(number, begin, start)
+            thread.look(start, begin, start - begin)
+        process.anchor(start + MS)
+        return store.write()
+
+    whole = summary(busy(tmp_path, "whole"))
+    monkeypatch.setattr(readers_store, "MOST_SLOTS", 100)
+    monkeypatch.setattr(slot_table, "BATCH", 32 * 100)
+    monkeypatch.setattr(thinning.kept_steps, "__defaults__", (300,))
+    thinned = summary(busy(tmp_path, "thinned"))
+    assert whole["coverage"]["detailed_steps"] is None
+    assert 10 < len(thinned["coverage"]["detailed_steps"]) < 20
+    assert thinned["bounds"]["computing_is"] == whole["bounds"]["computing_is"] == "operators or kernels"
+    assert thinned["bounds"]["shares"] == pytest.approx(whole["bounds"]["shares"], abs=0.01)
+    assert thinned["verdict"].partition(";")[0] == whole["verdict"].partition(";")[0]
