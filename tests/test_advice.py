@@ -402,7 +402,7 @@ def test_launching_is_said_to_lie_where_most_of_it_is_and_to_fetch_values():
     table, launched = parts(launch=0.8), Launched("operators", 900, 9)
     (item,) = advice_on(parts=table, launched=launched, moments=moments, reads=reads(171, name=READ))
     assert item.cause == "launch-bound"
-    places = "; of the launching, 48.0 % outside of the model and 40.0 % in forward"
-    assert item.evidence.endswith(f"{places}; 171 of them a step fetch a value (aten::item)")
+    places = "; 48.0 % of the launching is outside of the model, 40.0 % in forward"
+    assert item.evidence.endswith(f"{places}; 171 operators a step fetch a value (aten::item)")
     (item,) = advice_on(parts=table, launched=launched, moments=moments, reads=reads(9, name=READ))
     assert item.evidence.endswith(places)

@@ -57,8 +57,11 @@ def test_nearly_all_of_a_wait_is_in_few_of_all_steps():
     assert verdict.few(pieces, every) == {"checkpoint": (2, 200)}
 
 
-def job(parent, name, sampled, saves=True, steps=STEPS):
-    """Write a run whose steps take 2 ms, with a checkpoint of 40 ms in each 50th of them; `sampled` chooses steps."""
+def job(parent, name, sampled, saves=True, steps=STEPS, operators=STEPS, waits=0):
+    """Write a run whose steps take 2 ms, with a checkpoint of 40 ms in each 50th of them; `sampled` chooses steps.
+
+    Only the first `operators` steps have operators. A checkpoint waits for values for the part `waits` of its time.
+    """
     store = StoreBuilder(parent, f"{name}_4242_20260101000000123_ascend_ms", framework=TORCH)
     process = store.process()
     thread = process.thread()
@@ -68,10 +71,13 @@ def job(parent, name, sampled, saves=True, steps=STEPS):
         thread.span("forward", Category.FORWARD, start, start + MS)
         if known:
             thread.span("Net", Category.MODULE, start, start + MS)
+        if known and number < operators:
             thread.span("aten::mm", Category.OP, start + MS // 10, start + MS)
         start += 2 * MS + (MS // 10 if known else 0)
         if saves and number % EVERY == EVERY - 1:
             thread.span("save", Category.CHECKPOINT, start, start + SAVE * MS)
+            if waits:
+                thread.span("copy to the host", Category.SYNC, start + MS, start + MS + int(waits * SAVE * MS))
             start += SAVE * MS
         flags = (0 if known else Flag.COARSE) | (Flag.STRETCH if number // 40 % 2 else 0)
         thread.step(number, begin, start, flags=flags)
@@ -156,3 +162,56 @@ def test_a_large_recording_has_the_parts_of_a_small_one(tmp_path, monkeypatch):
     assert thinned["bounds"]["computing_is"] == whole["bounds"]["computing_is"] == "operators or kernels"
     assert thinned["bounds"]["shares"] == pytest.approx(whole["bounds"]["shares"], abs=0.01)
     assert thinned["verdict"].partition(";")[0] == whole["verdict"].partition(";")[0]
+
+
+def test_waits_inside_of_checkpoints_are_checkpoints_in_all_steps(tmp_path):
+    sampled, _ = SAMPLES["some of those with checkpoints"]
+    found, without = (summary(job(tmp_path, name, sampled, waits=part)) for name, part in (("waits", 0.9), ("none", 0)))
+    assert found["bounds"]["shares"] == without["bounds"]["shares"]
+    assert "sync" not in found["bounds"]["shares"]
+
+
+def test_the_mean_step_has_the_waits_of_steps_without_known_operators(tmp_path):
+    """The disk space for operators is used up after 30 steps; later steps still count as sampled."""
+    sampled, known = SAMPLES["most of those with checkpoints"]
+    path = str(job(tmp_path, "made", sampled, operators=30))
+    (made,) = digests(path)
+    assert made.step.mean_ns == pytest.approx((2 + 8 * SAVE / (STEPS - 1)) * MS, rel=0.05)
+    assert known == 7
+
+
+def test_chosen_steps_that_were_not_sampled_are_no_wait_for_data(tmp_path):
+    path = job(tmp_path, "made", lambda number: number < 16)
+    engine.analyse([path], step_list=list(range(100, 110)))
+    found = json.loads((path / layout.SUMMARY).read_text())
+    assert found["verdict"] == "No step was recorded."
+    assert found["bounds"] is None
+    assert found["advice"] == []
+
+
+def test_if_only_waits_were_recorded_the_rest_of_other_steps_is_unknown():
+    beside = other_steps.Unsampled(times((1, "data", 100)), 1, 1000 * US)
+    found = other_steps.of_phases(times((0, "data", 1000)), beside)
+    assert found == pytest.approx({"data": 0.55, "other": 0.45})
+
+
+def test_steps_that_compile_count_neither_as_sampled_nor_as_other_steps(tmp_path):
+    store = StoreBuilder(tmp_path, framework=TORCH)
+    process = store.process()
+    thread = process.thread()
+    start = 50 * MS
+    for number in range(200):
+        begin, known = start, number % 20 < 10
+        thread.span("next", Category.DATA, start, start + MS)
+        if number % 5 == 4:
+            thread.span("compile", Category.COMPILE, start + MS, start + 7 * MS)
+            start += 6 * MS
+        thread.span("forward", Category.FORWARD, start + MS, start + 2 * MS)
+        if known:
+            thread.span("Net", Category.MODULE, start + MS, start + 2 * MS)
+            thread.span("aten::mm", Category.OP, start + MS, start + 2 * MS)
+        start += 3 * MS
+        thread.step(number, begin, start, flags=0 if known else Flag.COARSE)
+    process.anchor(start + MS)
+    found = summary(store.write())
+    assert found["bounds"]["shares"]["data"] == pytest.approx(1 / 3, abs=0.001)

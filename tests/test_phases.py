@@ -110,10 +110,13 @@ def brute_force(spans, start, end):
         around = [span for span in spans if span[1] <= moment < span[2]]
         around.sort(key=lambda span: (span[1], -span[2]))
         owned = any(category in phases.GRAPH_OWNERS for category, _, _ in around)
+        saved = any(category == Category.CHECKPOINT for category, _, _ in around)
         known = [
             names[category]
             for category, _, _ in around
-            if category in names and not (owned and category == Category.GRAPH)
+            if category in names
+            and not (owned and category == Category.GRAPH)
+            and not (saved and category == Category.SYNC)
         ]
         module = any(category == Category.MODULE for category, _, _ in around)
         phase = known[-1] if known else "forward" if module else "other"

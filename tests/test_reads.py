@@ -120,3 +120,11 @@ def test_a_compiled_graph_between_two_reads_queues_its_kernels_itself(phase, exp
     kernels = pl.DataFrame({"start_ns": range(1600, 3400, 100), "end_ns": range(1610, 3410, 100)}) * US
     found = reads.drained(reads.reads(table, NAMES, pieces, STEPS), kernels, kernels["start_ns"], pieces)
     assert shown(found) == expected
+
+
+def test_a_read_inside_of_another_one_ends_no_wait():
+    pieces = phases((0, "other", 0, 10_000))
+    table = spans((2, Category.SYNC, 1000, 2000), (2, Category.SYNC, 1010, 1020), (2, Category.SYNC, 1500, 1510))
+    kernels = pl.DataFrame({"start_ns": [500, 2700], "end_ns": [1900, 3000]}) * US
+    found = reads.drained(reads.reads(table, NAMES, pieces, STEPS), kernels, kernels["start_ns"].head(0), pieces)
+    assert shown(found) == [(1000, 1500), (2000, 2700)]

@@ -248,4 +248,5 @@ def test_calls_of_a_network_before_the_first_step_of_an_optimizer_leave_no_step_
     found = engine.measured(str(run.result))
     assert found.steps.source.name == "OPTIMIZER_CYCLE"
     # the first step of the optimizer may have begun before the records were switched on again
-    assert found.steps.table["recorded"].to_list()[1:16] == [True] * 15
+    assert found.steps.table["recorded"].to_list()[2:16] == [True] * 14
+    assert calls(found, "aten::addmm")[2:16].min() >= 40 * 8

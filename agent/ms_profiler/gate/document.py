@@ -52,14 +52,13 @@ def _first(decision: Decision, why: dict[str, Any] | None) -> str:
     told = [each for each in told if slower or each["kind"] != causes.ALIKE]
     if not told:
         return ""
-    everywhere = why["mean"] and told[0]["kind"] in KNOWN
-    of = (" on average" if why["mean"] else "") + (", in sampled steps" if why["sampled"] and not everywhere else "")
     whole = why["change_ms"]
+    first = max(told, key=_change) if whole <= 0 else told[0]
+    everywhere = why["mean"] and first["kind"] in KNOWN
+    of = (" on average" if why["mean"] else "") + (", in sampled steps" if why["sampled"] and not everywhere else "")
     if whole <= 0:
-        first = max(told, key=_change)
         text = f" The largest increase{of} is {first['change_ms']:+.3g} ms: {first['what']}"
     else:
-        first = told[0]
         part = first["change_ms"]
         # a part that is larger than the whole by rounding alone is the whole
         share = f" of {whole:+.3g} ms" if part <= whole * 1.005 else f" (all other parts {whole - part:+.3g} ms)"

@@ -89,6 +89,8 @@ class Budget:
         self._spent = 0  # time that recording took since the last check, besides writing records, ns
         self._pace = Pace(PAUSE, INTERVAL)
         self._bursts: Bursts | None = None
+        self._anew = False  # whether another source of steps was chosen
+        self._stretch = 0  # number of the stretch before the first one of `_bursts`
         self._cost: dict[str, float] = {}
         self._timed = 0  # number of steps in which hooks had measured their time when recording started
         #: whether hooks rest -> time that the hooks add to a step that is not sampled, ns; 0 while it is unknown
@@ -106,30 +108,34 @@ class Budget:
         Args:
             share: share of the wall time that records and, as far as they are measured, hooks may take; 0: no limit.
         """
-        self._share, self._timed = share, self._host.recorder.hook_times(NEVER)[0]
-        self._hooks, self._hooks_at, self._rested = {False: 0.0, True: 0.0}, self._timed, False
+        self._share = share
         # other processes of the job may have used a part of the space before this one starts
         self._room = max(self._host.limit // 2, self._host.recorder.room(), 1)
-        self._begin(0)
+        self._begin(0, 0)
         self._host.steps.on_exhausted = self._exhausted
         self._measure()
 
-    def _begin(self, records: int) -> None:
+    def _begin(self, records: int, stretch: int) -> None:
         """Record all steps from now on, until the first check.
 
         Args:
             records: the number of records so far.
+            stretch: the number of the stretch of these steps.
         """
-        self._bursts, self._records, self._spent, self._pace = None, records, 0, Pace(PAUSE, INTERVAL)
+        recorder, steps = self._host.recorder, self._host.steps
+        self._records, self._count, self._spent, self._pace = records, steps.count, 0, Pace(PAUSE, INTERVAL)
+        self._timed, self._stretch = recorder.hook_times(NEVER)[0], stretch
+        self._hooks, self._hooks_at, self._rested = {False: 0.0, True: 0.0}, self._timed, False
         self._host.sources.rest.end()
-        steps = self._host.steps
-        self._count = steps.count
-        steps.sample(True, 0)
+        recorder.fine(True)  # before `sample`: no step counts as sampled before all hooks record
+        steps.sample(True, stretch)
         steps.long_ns = NEVER
         self.next_look = steps.count + INTERVAL if self._share > 0 else NEVER
+        # an exception of the job may interrupt this function: then the next call of `look` calls it again
+        self._bursts, self._anew = None, False
 
     def decided(self, since_ns: int) -> None:
-        """Begin anew if another source of steps is chosen: its steps are of another length.
+        """Begin anew at the end of the step if another source of steps is chosen: its steps are of another length.
 
         A closure of LBFGS may call a network 20 times. Until the optimizer has ended its first step, each of these
         calls may count as a step. A plan for such steps would sample none of a run with 60 steps of the optimizer.
@@ -139,9 +145,7 @@ class Budget:
         """
         self.worked(since_ns)
         if self._host.steps.count:
-            self._begin(self._host.recorder.stats().records)
-            self._host.recorder.fine(True)
-            self._host.steps.next_look = min(self._host.steps.next_look, self.next_look)
+            self._anew, self._host.steps.next_look = True, 0  # 0: every source learns whether steps are sampled
 
     def _measure(self) -> None:
         """Measure the cost of a hook: call an empty function with and without the hook.
@@ -232,6 +236,9 @@ class Budget:
         Returns:
             The number of steps after which to call this function next.
         """
+        if self._anew:
+            last = self._stretch if self._bursts is None else self._bursts.stretch
+            self._begin(self._host.recorder.stats().records, last + 1)
         bursts = self._bursts
         if bursts is not None:
             self._continue_bursts(bursts, count)
@@ -255,7 +262,7 @@ class Budget:
         debt, each = taken - share * passed, taken / steps / HOOK
         usual = max((passed - taken) / steps, passed / steps / 4)
         self._bursts = Bursts(share, count, now, debt, each, usual, host.steps.lengths, process.launch(os.environ))
-        self._bursts.budget = self._share
+        self._bursts.budget, self._bursts.stretch = self._share, self._bursts.stretch + self._stretch
         self._settle(self._bursts)
         host.save()
 

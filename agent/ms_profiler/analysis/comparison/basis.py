@@ -90,7 +90,7 @@ def otherwise(before: Sequence[Digest], after: Sequence[Digest]) -> str | None:
         return None
     first, second = (_middle(side, "mean_ns") for side in (before, after))
     return (
-        f"Steps that were not sampled take {length(first)} -> {length(second)} on average "
+        f"On average, steps without the cost of recording take {length(first)} -> {length(second)} "
         f"({100 * (second / first - 1):+.1f} %): some steps throughout a run take far longer than the median step, and "
         "the sampled steps do not tell why."
     )

@@ -20,7 +20,7 @@ from ms_profiler.analysis.comparison.digest import (
     Named,
 )
 from ms_profiler.analysis.comparison.step_time import StepTime
-from ms_profiler.analysis.metrics import dataset, intervals, long_kernels, module_tree, other_steps, phases
+from ms_profiler.analysis.metrics import dataset, intervals, long_kernels, module_tree, phases
 from ms_profiler.analysis.metrics.diagnosis import Diagnosis, diagnose
 from ms_profiler.analysis.metrics.measures import Measures
 from ms_profiler.analysis.metrics.steps import settled, stepping
@@ -128,7 +128,7 @@ def _warming(measures: Measures) -> list[int]:
     known = measures.steps.table.with_row_index("row").filter("recorded")["row"].to_list()
     compiled = set(measures.compiled)
     later = [row for row in known[WARMING:] if row in compiled]
-    if len(later) <= other_steps.REPEATED * len(known[WARMING:]):
+    if len(later) <= sampled.REPEATED * len(known[WARMING:]):
         return list(measures.compiled)
     return [row for row in known[:WARMING] if row in compiled]
 

@@ -131,8 +131,7 @@ def _excesses(run: Digest, whole: bool) -> list[float]:
     """Return (mean - median step) / median step, for a run or for each of its blocks."""
     step = run.step
     if whole:
-        middle = max(median(step.durations_ns), 1)
-        return [(step.mean_ns or mean(step.durations_ns)) / middle - 1]
+        return [step.mean_ns / max(step.median_ns, 1) - 1]
     return list(step.excesses) or excesses(step.durations_ns)
 
 

@@ -20,6 +20,8 @@ from ms_profiler.analysis.metrics.measures import Measures
 
 #: smallest number of steps that were not sampled whose median and variation stand for the run
 ENOUGH: Final = recurrence.BLOCKS * recurrence.FEWEST
+#: if more than this share of the steps compile, compiling counts as regular work
+REPEATED: Final = 0.1
 #: the parts of sampled steps explain a change of the step time if their sum changed by at least this share of it, and
 #: by at most its reciprocal
 ALIKE: Final = 0.5
@@ -104,5 +106,9 @@ def others(measures: Measures) -> pl.DataFrame | None:
     Args:
         measures: the measures of one result.
     """
-    chosen = other_steps.left_out(measures.spans, measures.steps)
-    return chosen if chosen is not None and chosen.height >= ENOUGH else None
+    coarse = other_steps.left_out(measures.spans, measures.steps)
+    if coarse is None:
+        return None
+    calm = coarse.filter(~pl.col("compiles"))
+    chosen = calm if coarse.height - calm.height <= REPEATED * coarse.height else coarse
+    return chosen.drop("compiles") if chosen.height >= ENOUGH else None

@@ -16,7 +16,8 @@ class StepTime:
         count: the number of steady steps.
         total: the number of all steps of the run.
         source: the source of the step marks, which tell where a step ends.
-        mean_ns: the mean of the steady steps without those that `recurrence.kept` leaves out; 0 if unknown.
+        mean_ns: the mean of the steady steps without those that `recurrence.kept` leaves out; 0 if unknown. If steps
+            were sampled, it has the waits for data and the checkpoints of all steady steps (`step_waits`).
         sampled: the number of steady steps that were sampled, which alone have parts and counts. Then `median_ns`,
             `durations_ns`, `count` and `mean_ns` are those of the other steps (`sampled.others`). 0 if all steps were
             recorded.

@@ -10,6 +10,7 @@ import polars as pl
 
 from ms_profiler.analysis.comparison import recurrence
 from ms_profiler.analysis.comparison.digest import Average, Cell
+from ms_profiler.analysis.metrics import other_steps
 from ms_profiler.analysis.metrics.measures import Measures
 
 
@@ -69,13 +70,11 @@ def waits(measures: Measures, steady: pl.DataFrame, others: pl.DataFrame, cost_n
         others: its steady steps that were not sampled, with `row`.
         cost_ns: by how much the median step is longer because it is recorded.
     """
-    known = measures.diagnosis.every
-    if known is None:
-        return Waits({}, {}, [])
+    times = other_steps.waits(measures.spans, measures.steps)
     columns = "row", "start_ns", "duration_ns"
     every = pl.concat([steady.select(columns).with_columns(pl.col("duration_ns") - cost_ns), others.select(columns)])
     excesses = recurrence.excesses(every.sort("start_ns")["duration_ns"].to_list())
-    return Waits(_mean(known.waits, every), _mean(known.waits, others), excesses)
+    return Waits(_mean(times, every), _mean(times, others), excesses)
 
 
 def _mean(times: pl.DataFrame, steps: pl.DataFrame) -> dict[str, float]:

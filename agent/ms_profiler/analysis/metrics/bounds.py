@@ -37,6 +37,8 @@ GAP: Final = 5_000_000
 #: the limit of a gap as in `GAP`, but in ns of processor time of the stepping thread. It replaces `GAP` if this
 #: processor time is known and the stepping thread itself runs the operators
 GAP_RUN: Final = 1_000_000
+#: within this time in ns, the first of the operators in a queue begins to run
+QUEUED: Final = 50_000
 #: an operator that runs on a processor for up to this many ns counts as launching, because its dispatch takes as long
 #: as its work
 SHORT: Final = 20_000
@@ -130,7 +132,7 @@ def _shared_out(pieces: pl.DataFrame, cells: pl.DataFrame, operators: bool, besi
     apart = (pl.col("part") != _IDLE) | (pl.col("ran") > 0)
     fresh = apart | apart.shift(1) | (pl.col("step") != pl.col("step").shift(1))
     idle = (
-        pieces.with_columns(gap=fresh.fill_null(True).cum_sum(), unused=_before_waits(), ran=pl.col("ran") > 0)
+        pieces.with_columns(gap=fresh.fill_null(True).cum_sum(), unused=_before_waits(pieces), ran=pl.col("ran") > 0)
         .filter(pl.col("part") == _IDLE)
         .with_columns(length=length)
         .with_columns(long=pl.col("length").sum().over("gap") > GAP)
@@ -170,16 +172,32 @@ def _shared_out(pieces: pl.DataFrame, cells: pl.DataFrame, operators: bool, besi
     return pl.concat(found).filter(pl.col("end_ns") > pl.col("start_ns"))
 
 
-def _before_waits() -> pl.Expr:
-    """Return whether the next event after an idle piece is a wait of the host during which nothing begins to compute.
+def _before_waits(pieces: pl.DataFrame) -> pl.Series:
+    """Return for each piece whether the next event is a wait of the host during which nothing begins to compute.
 
-    Between this piece and the wait, the host queued nothing: queued work would run before the end of the wait.
+    Before this wait, the host queued nothing: queued work would run before the end of the wait, if that is not short.
+
+    Args:
+        pieces: the pieces of `_shared_out`, sorted by time.
     """
-    wait = pl.col("phase").is_in([*WAITS, SYNC])
-    event = pl.when(pl.col("part") == COMPUTING).then(pl.lit(False)).when(pl.col("ran") > 0).then(pl.lit(False))
-    # the end of a wait: the last of its pieces without computing. The pieces before it only pass on what follows
-    ends = wait & ~(wait & (pl.col("phase") == pl.col("phase").shift(-1))).fill_null(False)
-    return event.when(ends).then(pl.lit(True)).otherwise(None).backward_fill().fill_null(False)
+    phase, length = pl.col("phase"), pl.col("end_ns") - pl.col("start_ns")
+    apart = (pl.col("start_ns") != pl.col("end_ns").shift(1)).fill_null(True).cum_sum()
+    marked = pieces.select(
+        "part",
+        "ran",
+        wait=phase.is_in([*WAITS, SYNC]),
+        last=(phase != phase.shift(-1)).fill_null(True),
+        run=phase.rle_id(),
+        length=length,
+        apart=apart,
+    )
+    # the pieces of a wait before its last one only pass on what follows
+    long = pl.col("wait") & pl.col("last") & (pl.col("length").sum().over("run") >= QUEUED)
+    computes = (pl.col("part") == COMPUTING) | (pl.col("ran") > 0)
+    event = pl.when(computes).then(pl.lit(False)).when(long).then(pl.lit(True))
+    return marked.select(event.alias("unused"), "apart").select(
+        pl.col("unused").backward_fill().over("apart").fill_null(False)
+    )["unused"]
 
 
 def by_step(pieces: pl.DataFrame) -> pl.DataFrame:

@@ -220,7 +220,8 @@ def diagnose(
     if recording.device is not None and recording.device.form != tables.Form.MS_PROFILER:
         did = bounds.parts(cut, cut.head(0), cut.head(0), cut.head(0), None, collecting, cells)
         pieces, path = _of_device(recording, recording.device, stream, spans, steps, did, rows)
-    every = other_steps.every(recording, spans, steps, cut, rows, disturbed)
+    thinned = recording.thinned or stream.detailed is not None
+    every = other_steps.every(spans, steps, cut, rows, disturbed, thinned)
     own_spans = stepping(spans, steps)
     own_spans = own_spans.filter(intervals.locate(own_spans["start_ns"], during).is_not_null())
     known = recording.looks, recording.host

@@ -180,7 +180,7 @@ class Measures:
         types = by_type(self.stream.of_steps, self.stream.names)
         if (device := self.recording.device) is not None:
             moments = launched_steps.steady(self.stream.moments, self.steady["row"])
-            return verdict.of_device(device, self.recording.info, moments, types, self.diagnosis.shares)
+            return verdict.of_device(device, self.recording.info, moments, types, self.diagnosis.parts)
         first = int(_least(self.recording.processes["first_ns"]))
         return verdict.finding(
             self.diagnosis.shares,

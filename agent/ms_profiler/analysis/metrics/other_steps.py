@@ -17,12 +17,10 @@ import polars as pl
 from ms_profiler.analysis.metrics import bounds, intervals, phases, sampling
 from ms_profiler.analysis.metrics.steps import WARMED, Steps, settled, stepping
 from ms_profiler.analysis.model import tables
-from ms_profiler.store.format import Category
+from ms_profiler.store.format import CATEGORY_FINE, Category
 
 #: the phases that are recorded in every step, also in those that are not sampled
 KNOWN: Final = (phases.NAMES[Category.DATA], phases.NAMES[Category.CHECKPOINT])
-#: if more than this share of the steps compile, compiling counts as regular work
-REPEATED: Final = 0.1
 #: the share of a phase's time that must lie in examined steps if its parts there are to stand for the phase
 SEEN: Final = 0.001
 
@@ -64,9 +62,11 @@ def unsampled(spans: pl.DataFrame, steps: Steps) -> Unsampled | None:
         spans: table of the run's spans, with the columns of `tables.SPANS`.
         steps: the steps in use.
     """
-    chosen = left_out(spans, steps)
-    if chosen is None or chosen.is_empty():
+    coarse = left_out(spans, steps)
+    if coarse is None or coarse.is_empty():
         return None
+    calm = coarse.filter(~pl.col("compiles"))
+    chosen = coarse if calm.is_empty() else calm
     times = waits(spans, steps).filter(pl.col("step").is_in(chosen["row"].implode()))
     return Unsampled(times, chosen.height, int(chosen["duration_ns"].sum()))
 
@@ -78,7 +78,7 @@ def waits(spans: pl.DataFrame, steps: Steps) -> pl.DataFrame:
         spans: table of the run's spans, with the columns of `tables.SPANS`.
         steps: the steps in use.
     """
-    own = spans.filter(pl.col("category").is_in([int(Category.DATA), int(Category.CHECKPOINT)]))
+    own = spans.filter(pl.col("category") < CATEGORY_FINE)
     every = replace(steps, table=steps.table.with_columns(recorded=True))
     return phases.by_step(phases.pieces(own, every)).filter(pl.col("phase").is_in(KNOWN))
 
@@ -96,14 +96,14 @@ def fetches(spans: pl.DataFrame, steps: Steps, examined: list[int]) -> pl.DataFr
 
 
 def left_out(spans: pl.DataFrame, steps: Steps) -> pl.DataFrame | None:
-    """Return the steps that were not sampled, without the first steps and without those that compiled, with `row`.
-
-    If many of them compile, compiling is regular work, and these steps remain. The result is None if every step was
-    sampled.
+    """Return the steps that were not sampled, without the first steps; None if every step was sampled.
 
     Args:
         spans: table of the run's spans, with the columns of `tables.SPANS`.
         steps: the steps in use.
+
+    Returns:
+        The columns of `Steps.table`, `row`, and `compiles`: whether something was compiled in the step.
     """
     if not sampling.sampled(steps):
         return None
@@ -111,8 +111,7 @@ def left_out(spans: pl.DataFrame, steps: Steps) -> pl.DataFrame | None:
     compiling = stepping(spans, steps, Category.COMPILE)
     rows = every["row"].gather(intervals.locate(compiling["start_ns"], every).drop_nulls())
     coarse = every.filter(pl.col("content") == tables.COARSE, pl.col("row") >= WARMED)
-    calm = coarse.filter(~pl.col("row").is_in(rows.implode()))
-    return calm if coarse.height - calm.height <= REPEATED * coarse.height else coarse
+    return coarse.with_columns(compiles=pl.col("row").is_in(rows.implode()))
 
 
 def of_phases(times: pl.DataFrame, beside: Unsampled | None) -> dict[str, float]:
@@ -127,36 +126,41 @@ def of_phases(times: pl.DataFrame, beside: Unsampled | None) -> dict[str, float]
     sums: dict[str, float] = dict(times.group_by("phase").agg(pl.col("duration_ns").sum()).iter_rows())
     if beside is not None:
         more: dict[str, int] = dict(beside.times.group_by("phase").agg(pl.col("duration_ns").sum()).iter_rows())
-        others = sum(ns for phase, ns in sums.items() if phase not in KNOWN)
-        factor = 1 + (beside.length_ns - sum(more.values())) / max(others, 1)
-        sums = {phase: ns if phase in KNOWN else ns * factor for phase, ns in sums.items()}
+        others, rest = (
+            sum(ns for phase, ns in sums.items() if phase not in KNOWN),
+            beside.length_ns - sum(more.values()),
+        )
+        if others:
+            sums = {phase: ns if phase in KNOWN else ns * (1 + rest / others) for phase, ns in sums.items()}
+        else:
+            sums[phases.OTHER] = rest
         sums |= {phase: sums.get(phase, 0) + ns for phase, ns in more.items()}
     whole = max(sum(sums.values()), 1)
     return {phase: ns / whole for phase, ns in sums.items()}
 
 
 def every(
-    recording: tables.Recording,
     spans: pl.DataFrame,
     steps: Steps,
     cut: pl.DataFrame,
     examined: list[int],
     disturbed: list[int],
+    thinned: bool,
 ) -> AllSteps | None:
     """Return what is known of all steady steps; None if all of them are examined.
 
     Args:
-        recording: the run.
         spans: the spans of the chosen steps, with the columns of `tables.SPANS`.
         steps: the steps in use.
         cut: the steps cut into phases, from `phases.pieces`.
         examined: the rows of the examined steps.
         disturbed: the rows of steps that are not steady, see `steps.settled`.
+        thinned: whether steps are not examined because their operators or kernels do not fit into memory.
     """
     rows, beside = examined, unsampled(spans, steps)
-    if recording.sums is not None and recording.device is None:
+    if thinned:
         rows = settled(steps.table.with_row_index("row").filter("recorded"), disturbed, steps.source)
-    if beside is None and len(rows) == len(examined):
+    if not rows or (beside is None and len(rows) == len(examined)):
         return None
     times = phases.by_step(cut.filter(pl.col("step").is_in(rows)))
     waits, count = times.filter(pl.col("phase").is_in(KNOWN)), len(rows)
@@ -199,7 +203,9 @@ def shares(pieces: pl.DataFrame, label: str, cut: pl.DataFrame, every: dict[str,
 
 
 def steady_phases(times: pl.DataFrame, steady: list[int], beside: Unsampled | None) -> pl.DataFrame:
-    """Add up the time of each phase as `phases.shares` does; `steady_ns` and `steady_share` are those of all steps.
+    """Add up the time of each phase as `phases.shares` does; each `steady_share` is a share of all steady steps.
+
+    `steady_ns` is a mean of all steady steps for the phases of `KNOWN`. For the others, it is that of recorded steps.
 
     Args:
         times: the time of each phase in each recorded step, from `phases.by_step`.

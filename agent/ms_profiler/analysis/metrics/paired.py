@@ -67,6 +67,8 @@ def paired(recording: tables.Recording, steps: Steps) -> dict[str, Any] | None:
         `recording`, `hooks`, `hooks_own` (share of the measured time), `hooks_steps` (number of steps that measured
         it; both are None if the time is computed), `share`, and `standard_error` (of `recording`).
     """
+    if not sampling.sampled(steps):
+        return None
     saves = other_steps.waits(recording.spans, steps).filter(pl.col("phase") == phases.NAMES[Category.CHECKPOINT])
     saved = saves.select(pl.col("step").cast(pl.UInt32), saved_ns="duration_ns")
     marked = steps.table.with_row_index("step").join(saved, on="step", how="left", maintain_order="left")

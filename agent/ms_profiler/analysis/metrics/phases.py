@@ -43,8 +43,9 @@ COMPUTING: Final = tuple(
 def pieces(spans: pl.DataFrame, steps: Steps) -> pl.DataFrame:
     """Cut the recorded steps into intervals of one phase each. The intervals of a step add up to its exact length.
 
-    The phase is that of the innermost span on the stepping thread whose category has a phase. There are two exceptions:
+    The phase is that of the innermost span on the stepping thread whose category has a phase. The exceptions:
 
+    - A wait for values inside a checkpoint has the phase of the checkpoint, which writes these values.
     - A graph inside a forward pass, a backward pass or an optimizer has the phase of this pass or optimizer. For
       example, MindSpore's optimizers are compiled to graphs in pynative mode.
     - A module outside of all spans with a phase counts as a forward pass.
@@ -95,11 +96,12 @@ def _phased(spans: pl.DataFrame) -> pl.DataFrame:
     category = pl.col("category")
     short = (category == Category.PROFILER) & (pl.col("end_ns") - pl.col("start_ns") < OWN_WORK_LEAST)
     phased = spans.filter(category.is_in([int(known) for known in NAMES]), ~short).sort("start_ns")
-    owners = intervals.union(phased.filter(category.is_in([int(owner) for owner in GRAPH_OWNERS])))
-    inside = phased.select("start_ns").join_asof(owners.rename({"end_ns": "owned_ns"}), on="start_ns")["owned_ns"]
-    return phased.with_columns(inside).filter(
-        (category != Category.GRAPH) | (pl.col("start_ns") >= pl.col("owned_ns")).fill_null(True)
-    )
+    kept = pl.lit(True)
+    for inner, around in ((Category.GRAPH, GRAPH_OWNERS), (Category.SYNC, (Category.CHECKPOINT,))):
+        owners = intervals.union(phased.filter(category.is_in([int(owner) for owner in around])))
+        ends = phased.select("start_ns").join_asof(owners.rename({"end_ns": "owned_ns"}), on="start_ns")["owned_ns"]
+        kept &= (category != inner) | (pl.col("start_ns") >= ends).fill_null(True)
+    return phased.filter(kept)
 
 
 def by_step(cut: pl.DataFrame) -> pl.DataFrame:

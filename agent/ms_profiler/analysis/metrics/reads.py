@@ -22,8 +22,10 @@ NEAR: Final = 1_000_000
 BARE: Final = 100_000
 #: if fewer than this many operators (inner operators included) lie between two reads, the queue runs empty
 FEW: Final = 32
-#: phases in which reads of values come from samplers, guards of compiled code or optimizers' counters, not the script
-_OTHERS: Final = [NAMES[category] for category in (Category.DATA, Category.COMPILE, Category.OPTIMIZER)]
+#: phases in which reads of values come from samplers, guards of compiled code, optimizers' counters or saved tensors
+_OTHERS: Final = [
+    NAMES[category] for category in (Category.DATA, Category.COMPILE, Category.OPTIMIZER, Category.CHECKPOINT)
+]
 
 
 def reads(spans: pl.DataFrame, names: pl.Series, cut: pl.DataFrame, steps: Steps) -> pl.DataFrame:
@@ -72,8 +74,8 @@ def drained(found: pl.DataFrame, kernels: pl.DataFrame, starts: pl.Series, cut: 
 
     - From the start of a read to the start of the next read, if the reads are close together. n operators lie between
       them, with n < `FEW`, and the gap between them is shorter than `NEAR` * (1 + n), or than `BARE` if n is known to
-      be 0. In a longer gap, the host did something else. No compiled graph runs between them: it queues its kernels
-      itself.
+      be 0. In a longer gap, the host did something else. No compiled graph that is a phase of its own runs between
+      them: it queues its kernels itself.
     - From the end of a read to the start of the next kernel, if the last queued kernel ended during the read, the gap
       is at most `bounds.GAP`, and no other read lies in it. Reads that are less than `BARE` apart count as one read.
 
@@ -104,7 +106,9 @@ def _until_the_next(found: pl.DataFrame, kernels: pl.DataFrame) -> pl.DataFrame:
     last = kernels.select(pl.col("end_ns").alias("last_ns"), pl.col("end_ns"))
     after = (
         found.sort("start_ns")
-        .with_columns(whole=(pl.col("start_ns") - pl.col("end_ns").shift(1) >= BARE).fill_null(True).cum_sum())
+        .with_columns(
+            whole=(pl.col("start_ns") - pl.col("end_ns").cum_max().shift(1) >= BARE).fill_null(True).cum_sum()
+        )
         .group_by("whole")
         .agg(pl.col("start_ns").min(), pl.col("end_ns").max())
         .sort("start_ns")

@@ -329,7 +329,7 @@ def outside(moments: pl.DataFrame) -> float:
 
 
 def of_device(
-    device: tables.Device, info: RunInfo, moments: pl.DataFrame, kernels: pl.DataFrame, parts: Mapping[str, float]
+    device: tables.Device, info: RunInfo, moments: pl.DataFrame, kernels: pl.DataFrame, times: pl.DataFrame
 ) -> Finding:
     """Choose the largest part of the steps on a device: computing, communication alone, copies alone, or idle time.
 
@@ -342,7 +342,7 @@ def of_device(
         info: the run's record.
         moments: the time of each state of the device in each step, from `launched_steps.moments`.
         kernels: the times of kernels by primitive, from `kernels.by_type`.
-        parts: part of the steps -> its share, from `bounds.shares`; empty if unknown.
+        times: the time of each part in each of these steps, from `bounds.by_step`.
     """
     processor = info.framework.get("device") == "CPU"
     if device.unread:
@@ -358,6 +358,7 @@ def of_device(
         leading = _most(kernels, "computing kernels' time" if device.totals.exchanges else _KERNELS)
     if kind == "idle":
         # exchanges of the host, such as gloo's, leave the device idle; those of the device do not
+        parts = bounds.shares(times)
         others = 0.0 if sums["not_overlapped"] else parts.get(bounds.COMMUNICATION, 0.0)
         leading = _why({**parts, bounds.COMMUNICATION: others}, share)
     whose = "the time of the steps" if processor else "the device's time"

@@ -367,3 +367,8 @@ class Recording:
     windows: list[Window] = field(default_factory=list)
     device: Device | None = None
     foreign: bool = False
+
+    @property
+    def thinned(self) -> bool:
+        """Return whether only some steps have all of their operators, or tasks of a device, in memory."""
+        return self.sums is not None or (self.device is not None and self.device.within is not None)

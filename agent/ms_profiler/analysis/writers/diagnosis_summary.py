@@ -77,7 +77,7 @@ def summary(measures: Measures) -> dict[str, Any]:
 
 
 def _bounds(measures: Measures) -> dict[str, Any] | None:
-    """Return the share of each kind of time in the steps that the diagnosis examined; None if it examined no step."""
+    """Return the share of each kind of time in the steady steps; None if the diagnosis examined no step."""
     found = measures.diagnosis
     if found.parts.is_empty():
         return None

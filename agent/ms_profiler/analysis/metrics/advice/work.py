@@ -10,7 +10,6 @@ from ms_profiler.analysis.metrics.advice.base import WORTH, Advice, Facts, lengt
 from ms_profiler.analysis.metrics.diagnosis import Diagnosis
 from ms_profiler.analysis.metrics.phases import OTHER
 from ms_profiler.analysis.metrics.reads import READ
-from ms_profiler.analysis.metrics.wording import series
 from ms_profiler.store.names import LEARNING_RATE
 
 #: action of the advice if the host's own code takes long and it is unknown which functions run
@@ -87,11 +86,14 @@ def _where(found: Diagnosis) -> str:
     sums = launches.group_by("phase").agg(length.alias("ns")).sort("ns", "phase", descending=[True, False])
     whole = max(int(sums["ns"].sum()), 1)
     places = [
-        f"{percent(ns / whole)} {'outside of the model' if phase == OTHER else f'in {phase}'}"
+        (percent(ns / whole), "outside of the model" if phase == OTHER else f"in {phase}")
         for phase, ns in sums.iter_rows()
         if ns >= SHARE * whole
     ]
-    return f"; of the launching, {series(places)}" if places else ""
+    if not places:
+        return ""
+    (share, place), *others = places
+    return "".join([f"; {share} of the launching is {place}", *(f", {share} {place}" for share, place in others)])
 
 
 def host(found: Diagnosis, facts: Facts) -> Iterator[Advice]:
@@ -130,7 +132,7 @@ def host(found: Diagnosis, facts: Facts) -> Iterator[Advice]:
             takes += f"; {fetches:,.1f} of them a step fetch a value (aten::item), with almost no operator between"
         else:
             takes += f"; launched by {facts.launching}" if facts.launching else _where(found)
-            takes += f"; {fetches:,.0f} of them a step fetch a value (aten::item)" if fetches >= FETCHES else ""
+            takes += f"; {fetches:,.0f} operators a step fetch a value (aten::item)" if fetches >= FETCHES else ""
         takes += f"; {facts.module}" if facts.module else ""
         worst = worst_step(found, facts, bounds.LAUNCH)
         yield Advice(cause, bounds.LAUNCH, share, f"{cause}: {numbers}; {takes}", action, worst, facts.lane)
