@@ -78,7 +78,11 @@ def waits(spans: pl.DataFrame, steps: Steps) -> pl.DataFrame:
         spans: table of the run's spans, with the columns of `tables.SPANS`.
         steps: the steps in use.
     """
-    own = spans.filter(pl.col("category") < CATEGORY_FINE)
+    own = stepping(spans.filter(pl.col("category") < CATEGORY_FINE), steps)
+    known = own["category"].is_in([int(Category.DATA), int(Category.CHECKPOINT)])
+    # of the other spans, only those inside matter. To cut a million steps at all their spans takes some seconds
+    around = intervals.union(own.filter(known))
+    own = own.filter(known | intervals.locate(own["start_ns"], around).is_not_null())
     every = replace(steps, table=steps.table.with_columns(recorded=True))
     return phases.by_step(phases.pieces(own, every)).filter(pl.col("phase").is_in(KNOWN))
 
