@@ -121,6 +121,12 @@ LINK = Slow("AllReduce", "slow", 1e8, 1e9, "fast", 40 * MS, 3)
             "3,000 operators a step, half of them shorter",
         ),
         ({"parts": parts(launch=0.4, host=0.4), "launched": MANY}, "launch-bound", "launching them takes 40.0 %"),
+        # launching takes no longer than computing, but most of it fetches values
+        (
+            {"parts": parts(launch=0.5), "launched": MANY, "reading": 0.3, "reads": reads(200, name=READ)},
+            "sync-bound",
+            "200 operators a step fetch a value (aten::item), with almost no operator between; launching them takes 15",
+        ),
         # on a device, fewer kernels are many if launching takes most of a step
         (
             {"parts": parts(launch=0.7), "launched": Launched("kernels", 68, 1900, in_steps=0.9)},
@@ -146,7 +152,7 @@ LINK = Slow("AllReduce", "slow", 1e8, 1e9, "fast", 40 * MS, 3)
         (
             {"pauses": Pauses(4, 20 * MS, 9 * MS, 0.2, 4), "parts": parts(**{"garbage collection": 0.2})},
             "gc-pauses",
-            "4 collections by Python take 20.0 %",
+            "4 long collections by Python take 20.0 %",
         ),
         ({"parts": parts(blocked=0.5)}, "host-waits", "in 50.0 % of the steady steps MainThread is asleep or blocked"),
         (
@@ -213,7 +219,7 @@ def test_a_cause_has_its_numbers_and_an_action(known, cause, evidence):
         {"crowd": Crowd(0.9, 0.9, 0.9)},
         {"optimizing": Optimizing(0.39, 0.39, 900)},
         {"casts": Casts("aten::_to_copy", 40, 0.1)},
-        {"reading": 0.9, "reads": reads(200, name=READ), "parts": parts(launch=0.5), "launched": MANY},
+        {"reading": 0.19, "reads": reads(200, name=READ), "parts": parts(launch=0.5), "launched": MANY},
         {"types": [("Cast", "AI_CPU", 7, 0.009), ("MatMul", "AI_CORE", 9, 0.991)]},
         {"packets": SMALL},
         {"statistics": {"count": 100, "median_ms": 10.0, "p95_ms": 90.0}},
@@ -406,3 +412,24 @@ def test_launching_is_said_to_lie_where_most_of_it_is_and_to_fetch_values():
     assert item.evidence.endswith(f"{places}; 171 operators a step fetch a value (aten::item)")
     (item,) = advice_on(parts=table, launched=launched, moments=moments, reads=reads(9, name=READ))
     assert item.evidence.endswith(places)
+
+
+def test_the_scripts_own_code_outside_of_the_model_comes_before_launches_that_take_less():
+    table, launched = parts(launch=0.27, host=0.45), Launched("operators", 1282, 500)
+    pieces = phases((0, "other", 0, 600), (0, "forward", 600, 1000))
+    metric = pieces.with_columns(part=pl.lit("host"))
+    found = advice_on(parts=table, launched=launched, moments=metric)
+    assert [item.cause for item in found] == ["host-bound", "launch-bound"]
+    slow = metric.with_columns(pl.col("phase").replace("other", "backward"))
+    assert "host-bound" not in [item.cause for item in advice_on(parts=table, launched=launched, moments=slow)]
+
+
+def test_the_code_of_a_closure_is_the_scripts():
+    table, launched = parts(launch=0.3, host=0.5), Launched("operators", 2700, 500)
+    pieces = phases((0, "optimizer", 0, 600), (0, "optimizer", 600, 1000))
+    slow, work = (pieces.with_columns(part=pl.Series([first, "launch"])) for first in ("host", "computing"))
+    known = {"parts": table, "launched": launched}
+    closure = Optimizing(0.68, 0.2, 1600, closure=True)
+    found = advice_on(**known, moments=slow, optimizing=closure)
+    assert [item.cause for item in found] == ["host-bound", "launch-bound"]
+    assert "optimizer-bound" in [item.cause for item in advice_on(**known, moments=work, optimizing=closure)]

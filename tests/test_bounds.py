@@ -101,7 +101,8 @@ def test_off_processor_time_is_divided_among_the_events_of_its_interval():
     cut = phases((0, "other", 0, 1000))
     found = parts(cut, operators=[(0, 100), (500, 600)], cells=[(0, 1000, 400, 0)])
     assert sum(end - start for _, part, start, end in found if part == "blocked") == pytest.approx(400, abs=2)
-    assert parts(cut, operators=[(0, 100), (500, 600)], cells=[(0, 1000, 40, 0)]) == [(0, "launch", 0, 1000)]
+    short = phases((0, "other", 0, 500))
+    assert parts(short, operators=[(0, 100), (250, 350)], cells=[(0, 500, 10, 0)]) == [(0, "launch", 0, 500)]
 
 
 def test_off_processor_time_without_a_known_reason_is_unknown():

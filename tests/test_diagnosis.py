@@ -194,7 +194,10 @@ def test_without_windows_or_samples_no_kernels_are_counted():
 
 
 def test_a_hook_of_a_gradient_is_no_computing(tmp_path):
-    """In 10 ms, autograd runs one node for 8 ms. Its operator takes 2 ms, and a hook sleeps or runs for 6 ms."""
+    """In 10 ms, autograd runs one node for 8 ms. Its operator takes 2 ms, and a hook sleeps or runs for 6 ms.
+
+    The script takes 1 ms before and 1 ms after that.
+    """
     store = StoreBuilder(tmp_path, framework={"name": "torch", "mode": "eager", "device": "CPU"})
     process = store.process()
     thread = process.thread()
@@ -214,7 +217,7 @@ def test_a_hook_of_a_gradient_is_no_computing(tmp_path):
     # the hook sleeps in every second step, and runs Python code in the others
     assert shares["computing"] == pytest.approx(0.2, abs=0.01)
     assert shares["blocked"] == pytest.approx(0.3, abs=0.01)
-    assert shares["host"] == pytest.approx(0.3, abs=0.05)
+    assert shares["host"] == pytest.approx(0.5, abs=0.01)
 
 
 def test_time_between_operators_of_a_compiled_graph_is_computing(tmp_path):

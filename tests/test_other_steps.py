@@ -11,7 +11,7 @@ from ms_profiler.analysis.comparison.runs import digests
 from ms_profiler.analysis.driver import engine, thinning
 from ms_profiler.analysis.metrics import other_steps, verdict
 from ms_profiler.analysis.readers import slot_table, store as readers_store
-from ms_profiler.analysis.report import sheets
+from ms_profiler.analysis.report import changes, sheets
 from ms_profiler.store import layout
 from ms_profiler.store.format import Category, Flag
 from store_builder import MS, StoreBuilder
@@ -42,7 +42,8 @@ def test_the_parts_of_a_phase_are_those_of_the_examined_steps():
         orient="row",
     ).with_columns(pl.col("start_ns", "end_ns") * US)
     pieces = pl.concat([pl.DataFrame({"part": ["data"], "start_ns": [0], "end_ns": [50 * US]}), pieces])
-    shares = other_steps.shares(pieces, "part", cut, {"data": 0.2, "forward": 0.5, "other": 0.2, "checkpoint": 0.1})
+    known = {"data": 0.2, "forward": 0.5, "other": 0.2, "checkpoint": 0.1}
+    shares = other_steps.shares(pieces, "part", cut, other_steps.AllSteps(known, times(), 1))
     # half of the wait for data is hidden by computing; no examined step has a checkpoint
     assert shares == pytest.approx(
         {"data": 0.1, "computing": 0.1 + 0.5 * 0.3, "launch": 0.5 * 0.7, "host": 0.2, "checkpoint": 0.1}
@@ -215,3 +216,32 @@ def test_steps_that_compile_count_neither_as_sampled_nor_as_other_steps(tmp_path
     process.anchor(start + MS)
     found = summary(store.write())
     assert found["bounds"]["shares"]["data"] == pytest.approx(1 / 3, abs=0.001)
+
+
+def test_garbage_collections_count_in_all_steps(tmp_path):
+    """Two long collections are in steps that were not sampled, many short ones in all steps."""
+    store = StoreBuilder(tmp_path, framework=TORCH)
+    process = store.process()
+    thread = process.thread()
+    start = 50 * MS
+    for number in range(200):
+        begin, known = start, number % 40 < 8
+        thread.span("forward", Category.FORWARD, start, start + 2 * MS)
+        if known:
+            thread.span("Net", Category.MODULE, start, start + 2 * MS)
+            thread.span("aten::mm", Category.OP, start, start + 2 * MS)
+        start += 3 * MS
+        took = 100 * MS if number in (90, 150) else MS // 10
+        thread.span("garbage collection, generation 2", Category.OTHER, start, start + took)
+        start += took
+        thread.step(number, begin, start, flags=0 if known else Flag.COARSE)
+    process.anchor(start + MS)
+    path = store.write()
+    found = summary(path)
+    truth = (2 * 100 + 198 * 0.1) / (200 * 3 + 2 * 100 + 198 * 0.1)
+    assert found["bounds"]["shares"]["garbage collection"] == pytest.approx(truth, rel=0.02)
+    assert sum(found["bounds"]["shares"].values()) == pytest.approx(1, abs=1e-4)
+    assert "is garbage collection by Python, nearly all of it in 2 of 19" in found["verdict"]
+    assert found["long_steps"]["collecting_ms"] == pytest.approx(200, rel=0.01)
+    (line,) = changes.long(found)
+    assert line.endswith("Python collected garbage for 200.0 ms")

@@ -109,6 +109,22 @@ def test_a_change_is_found_while_the_speed_of_the_processor_changes_more(factor,
     assert found["after_ms"] / found["before_ms"] == pytest.approx(1 + 0.3 * (factor - 1), abs=0.03)
 
 
+def test_fast_first_steps_are_not_those_before_a_later_change_of_a_phase():
+    """The first 25 steps find their batches made. From step 200 on, the rest of a step is shorter: 21 -> 16 ms."""
+    chance, lengths, waits = random.Random(1), [], []
+    for number in range(400):
+        wait = 0.2 if number < 25 else 12 if number < 200 else 14
+        waits.append(int(MS * wait * chance.gauss(1, 0.03)))
+        rest = 3 if number < 25 else 9 if number < 200 else 2
+        lengths.append(waits[-1] + int(MS * chance.gauss(1, 0.03) * rest))
+    steps = made(lengths)
+    rows = [
+        {"process": 1, "thread": 1, "category": int(Category.DATA), "start_ns": start, "end_ns": start + wait}
+        for start, wait in zip(steps.table["start_ns"], waits, strict=True)
+    ]
+    assert shifts.shift(steps, None, pl.DataFrame(rows, schema_overrides=tables.SPANS)) is None
+
+
 @pytest.mark.parametrize("seed", range(10))
 def test_parts_of_steps_show_no_change_when_only_the_processor_changes(seed):
     """Only the lengths may show a change, for example if the first steps are short or long."""

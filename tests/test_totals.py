@@ -270,7 +270,7 @@ def test_the_sleep_in_a_long_step_is_told():
         {"time_ns": [6 * MS, 7 * MS, 207 * MS], "before_ns": [6 * MS, 7 * MS, 7 * MS], "ran_ns": [0, MS, 2 * MS]}
     ).with_columns(process=pl.lit(1), thread=pl.lit(1), waited_ns=pl.lit(0))
     steps = made([MS] * 7 + [203 * MS] + [MS] * 12, lambda number: number < 4)
-    found = long_steps.summary(steps, pl.DataFrame(schema=tables.SPANS), looks)
+    found = long_steps.summary(steps, pl.DataFrame(schema=tables.SPANS), looks, pl.Series(["save"]))
     assert (found["steps"], found["asleep_ms"]) == ([{"number": 7, "ms": 203.0}], 200.0)
     assert changes.long({"long_steps": found})[0].endswith("; the stepping thread was asleep or blocked for 200.0 ms")
 

@@ -4,7 +4,6 @@ Disk space is limited, too. The less space is left for fine-grained records, the
 `thrift`). So the space lasts until the end of even a very long job.
 """
 
-import math
 import os
 from typing import TYPE_CHECKING, Final
 
@@ -34,8 +33,9 @@ FREE: Final = 0.25
 #: code after them, because the hooks replace some of the job's memory in the caches.
 EACH: Final = 2300
 WHOLE: Final = 2.8
-#: the part of the measured times that is left out of a mean: the longest ones, in which the thread lost its processor
-LONGEST: Final = 0.05
+#: a measured time is left out of a mean if it is more than this multiple of the median: the thread lost its processor.
+#: In a job on a busy machine, one of 19 times was 10 ms, the others some 20 us
+LONG: Final = 4
 #: Records get at least this part of `overhead_budget`, however much time the hooks take.
 RECORDS: Final = 0.3
 #: If the hooks would take more than this part of `overhead_budget`, they rest between bursts. If they would later take
@@ -64,7 +64,8 @@ def _middle(times: list[int]) -> int:
 
 
 def _mean(times: list[int]) -> float:
-    kept = sorted(times)[: math.ceil((1 - LONGEST) * len(times))]
+    most = LONG * _middle(times)
+    kept = [time for time in times if time <= most]
     return sum(kept) / len(kept)
 
 
@@ -183,7 +184,7 @@ class Budget:
         Returns:
             `idle_ns` and `span_ns` are costs of one hook, measured in a loop: while the recorder is paused, and while
             the hook records a span. `hooks_own_ns` is measured in the job: the time that the hooks' own code in C takes
-            in a step that is not sampled. It is a mean without the longest times, because a thread may lose its
+            in a step that is not sampled. It is a mean without long times, because a thread may lose its
             processor inside of a hook.
             `hooks_steps` is the number of measured steps, at most the newest 1,024. `hooks_ns` is an estimate of the
             whole time that the hooks add to such a step, `EACH` + `WHOLE` * `hooks_own_ns`. These three are left out if

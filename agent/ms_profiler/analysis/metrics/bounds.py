@@ -35,8 +35,9 @@ WAITS: Final = (DATA, COMPILE, CHECKPOINT)
 #: if threads share a processor. In a longer gap, the host did something else
 GAP: Final = 5_000_000
 #: the limit of a gap as in `GAP`, but in ns of processor time of the stepping thread. It replaces `GAP` if this
-#: processor time is known and the stepping thread itself runs the operators
-GAP_RUN: Final = 1_000_000
+#: processor time is known and the stepping thread itself runs the operators. PyTorch's dispatch and the call of a
+#: module take up to 50 us; a layer of pure Python that took 0.76 ms counted as launching with a limit of 1 ms
+GAP_RUN: Final = 300_000
 #: within this time in ns, the first of the operators in a queue begins to run
 QUEUED: Final = 50_000
 #: an operator that runs on a processor for up to this many ns counts as launching, because its dispatch takes as long

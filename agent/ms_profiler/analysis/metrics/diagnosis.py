@@ -134,14 +134,14 @@ class Diagnosis:
         known = bounds.shares(self.parts)
         if self.every is None:
             return known
-        return dict.fromkeys(known, 0.0) | other_steps.shares(self.pieces, "part", self.cut, self.every.shares)
+        return dict.fromkeys(known, 0.0) | other_steps.shares(self.pieces, "part", self.cut, self.every)
 
     @cached_property
     def path_shares(self) -> dict[str, float]:
         """Return the share of each kind of time in the critical paths of all steady steps, as `shares` does."""
         if self.every is None or self.path.is_empty():
             return critical_path.shares(self.path)
-        known = other_steps.shares(self.path, "kind", self.cut, self.every.shares)
+        known = other_steps.shares(self.path, "kind", self.cut, self.every)
         return {kind: known[kind] for kind in critical_path.KINDS if known.get(kind)}
 
     @property
@@ -221,7 +221,7 @@ def diagnose(
         did = bounds.parts(cut, cut.head(0), cut.head(0), cut.head(0), None, collecting, cells)
         pieces, path = _of_device(recording, recording.device, stream, spans, steps, did, rows)
     thinned = recording.thinned or stream.detailed is not None
-    every = other_steps.every(spans, steps, cut, rows, disturbed, thinned)
+    every = other_steps.every(spans, steps, cut, rows, disturbed, thinned, collecting)
     own_spans = stepping(spans, steps)
     own_spans = own_spans.filter(intervals.locate(own_spans["start_ns"], during).is_not_null())
     known = recording.looks, recording.host

@@ -8,7 +8,7 @@ from typing import Any, Final
 
 import polars as pl
 
-from ms_profiler.analysis.metrics import intervals, phases, scheduling
+from ms_profiler.analysis.metrics import intervals, pauses, phases, scheduling
 from ms_profiler.analysis.metrics.steps import Steps, milliseconds, slowest
 from ms_profiler.analysis.model import tables
 
@@ -50,18 +50,19 @@ def found(steps: Steps) -> Long | None:
     return Long(marked, share)
 
 
-def summary(steps: Steps, spans: pl.DataFrame, looks: pl.DataFrame) -> dict[str, Any] | None:
+def summary(steps: Steps, spans: pl.DataFrame, looks: pl.DataFrame, names: pl.Series) -> dict[str, Any] | None:
     """Return what is known of the long steps; None if there are none.
 
     Args:
         steps: the steps in use.
         spans: table of the run's spans, with the columns of `tables.SPANS`.
         looks: the samples of threads, with the columns of `tables.LOOKS`.
+        names: texts by row.
 
     Returns:
         `count`, `share` (of the time of all steps), `total_ms`, `steps` (the longest ones: `number` and `ms`),
-        `contains_ms` (phase -> its time in them, the largest first), and `asleep_ms` (for how long the stepping thread
-        was asleep or blocked in them).
+        `contains_ms` (phase -> its time in them, the largest first), `asleep_ms` (for how long the stepping thread was
+        asleep or blocked in them), and `collecting_ms` (for how long Python collected garbage in them).
     """
     long = found(steps)
     if long is None:
@@ -69,6 +70,7 @@ def summary(steps: Steps, spans: pl.DataFrame, looks: pl.DataFrame) -> dict[str,
     chosen = replace(steps, table=long.table.drop("row").with_columns(recorded=pl.lit(True)))
     times = phases.by_step(phases.pieces(spans, chosen)).group_by("phase").agg(pl.col("duration_ns").sum())
     times = times.sort("duration_ns", "phase", descending=[True, False])
+    collected = pauses.collections(spans, names, steps).select(intervals.BOUNDS)
     slept = scheduling.asleep(scheduling.cells(looks, steps.process, steps.thread))
     inside = intervals.timeline({"step": long.table, "asleep": slept}).filter(pl.col("step") > 0, pl.col("asleep") > 0)
     return {
@@ -78,4 +80,5 @@ def summary(steps: Steps, spans: pl.DataFrame, looks: pl.DataFrame) -> dict[str,
         "steps": slowest(long.table, LISTED),
         "contains_ms": {phase: milliseconds(duration) for phase, duration in times.iter_rows()},
         "asleep_ms": milliseconds(intervals.total_ns(inside)),
+        "collecting_ms": milliseconds(intervals.total_ns(intervals.intersect(collected, long.table))),
     }

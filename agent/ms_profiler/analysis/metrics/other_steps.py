@@ -33,11 +33,13 @@ class Unsampled:
         times: the times of the phases in `KNOWN` in them: `step` (row of `Steps.table`), `phase`, `duration_ns`.
         count: the number of these steps.
         length_ns: the sum of their durations.
+        rows: their rows.
     """
 
     times: pl.DataFrame
     count: int
     length_ns: int
+    rows: frozenset[int] = frozenset()
 
 
 @dataclass(frozen=True)
@@ -46,13 +48,18 @@ class AllSteps:
 
     Attributes:
         shares: phase -> its share of the time of these steps.
-        waits: the times of the phases in `KNOWN`: `step` (row of `Steps.table`), `phase`, `duration_ns`.
+        waits: the times of `bounds.GARBAGE` and of the phases in `KNOWN`: `step` (row of `Steps.table`), `phase`,
+            `duration_ns`.
         count: the number of steady steps.
+        others: the part of their time that lies in steps that were not sampled.
+        collecting: the share of these other steps in which Python collected garbage.
     """
 
     shares: dict[str, float]
     waits: pl.DataFrame
     count: int
+    others: float = 0.0
+    collecting: float = 0.0
 
 
 def unsampled(spans: pl.DataFrame, steps: Steps) -> Unsampled | None:
@@ -68,7 +75,7 @@ def unsampled(spans: pl.DataFrame, steps: Steps) -> Unsampled | None:
     calm = coarse.filter(~pl.col("compiles"))
     chosen = coarse if calm.is_empty() else calm
     times = waits(spans, steps).filter(pl.col("step").is_in(chosen["row"].implode()))
-    return Unsampled(times, chosen.height, int(chosen["duration_ns"].sum()))
+    return Unsampled(times, chosen.height, int(chosen["duration_ns"].sum()), frozenset(chosen["row"].to_list()))
 
 
 def waits(spans: pl.DataFrame, steps: Steps) -> pl.DataFrame:
@@ -150,6 +157,7 @@ def every(
     examined: list[int],
     disturbed: list[int],
     thinned: bool,
+    collections: pl.DataFrame,
 ) -> AllSteps | None:
     """Return what is known of all steady steps; None if all of them are examined.
 
@@ -160,6 +168,7 @@ def every(
         examined: the rows of the examined steps.
         disturbed: the rows of steps that are not steady, see `steps.settled`.
         thinned: whether steps are not examined because their operators or kernels do not fit into memory.
+        collections: intervals in which Python collected garbage.
     """
     rows, beside = examined, unsampled(spans, steps)
     if thinned:
@@ -167,20 +176,35 @@ def every(
     if not rows or (beside is None and len(rows) == len(examined)):
         return None
     times = phases.by_step(cut.filter(pl.col("step").is_in(rows)))
-    waits, count = times.filter(pl.col("phase").is_in(KNOWN)), len(rows)
-    if beside is not None:
-        waits, count = pl.concat([waits, beside.times], how="vertical_relaxed"), count + beside.count
-    return AllSteps(of_phases(times, beside), waits, count)
+    place = steps.table.with_row_index("step")["step"].gather(intervals.locate(collections["start_ns"], steps.table))
+    collected = collections.select(
+        step=place, phase=pl.lit(bounds.GARBAGE), duration_ns=pl.col("end_ns") - pl.col("start_ns")
+    )
+    known = [times.filter(pl.col("phase").is_in(KNOWN)), collected.filter(pl.col("step").is_in(rows))]
+    if beside is None:
+        return AllSteps(of_phases(times, None), pl.concat(known, how="vertical_relaxed"), len(rows))
+    collected = collected.filter(pl.col("step").is_in(list(beside.rows)))
+    whole = beside.length_ns + int(times["duration_ns"].sum())
+    return AllSteps(
+        shares=of_phases(times, beside),
+        waits=pl.concat([*known, beside.times, collected], how="vertical_relaxed"),
+        count=len(rows) + beside.count,
+        others=beside.length_ns / max(whole, 1),
+        collecting=int(collected["duration_ns"].sum()) / max(beside.length_ns, 1),
+    )
 
 
-def shares(pieces: pl.DataFrame, label: str, cut: pl.DataFrame, every: dict[str, float]) -> dict[str, float]:
+def shares(pieces: pl.DataFrame, label: str, cut: pl.DataFrame, every: AllSteps) -> dict[str, float]:
     """Return the share of each part in the time of all steady steps, by the formula above.
+
+    Garbage collections are recorded in all steps, too, but they are a part of a step, and no phase. So their share is
+    known, and the other parts divide the rest.
 
     Args:
         pieces: the examined steps cut into pieces without overlap: the column `label`, `start_ns`, `end_ns`.
         label: the name of the column with the parts.
         cut: the examined steps cut into phases, from `phases.pieces`.
-        every: the share of each phase, from `of_phases`.
+        every: what is known of all steady steps.
     """
     codes = {name: code for code, name in enumerate(pieces[label].unique().sort(), 1)}
     numbers = {phase: code for code, phase in enumerate(phases.ALL, 1)}
@@ -197,13 +221,18 @@ def shares(pieces: pl.DataFrame, label: str, cut: pl.DataFrame, every: dict[str,
     summed = summed.with_columns(share=pl.col("ns") / pl.col("ns").sum().over("phase"), whole=pl.col("ns").sum())
     seen = summed.filter(pl.col("ns").sum().over("phase") >= SEEN * pl.col("whole"))
     result: dict[str, float] = {}
-    for name, inside in every.items():
+    for name, inside in every.shares.items():
         own = seen.filter(pl.col("phase") == name).select("part", "share").rows()
         # if no examined step has the phase, it is a part of its own, as waits and checkpoints are
         alone = [(name if name in bounds.PARTS else bounds.UNKNOWN, 1.0)]
         for kind, share in own or alone:
             result[kind] = result.get(kind, 0.0) + inside * share
-    return result
+    length = pl.col("end_ns") - pl.col("start_ns")
+    recorded = pieces.select(length.filter(pl.col(label) == bounds.GARBAGE).sum() / length.sum()).item() or 0.0
+    collecting = every.others * every.collecting + (1 - every.others) * recorded
+    rest = 1 - result.pop(bounds.GARBAGE, 0.0)
+    result = {name: share * (1 - collecting) / rest for name, share in result.items()} if rest else {}
+    return result | ({bounds.GARBAGE: collecting} if collecting else {})
 
 
 def steady_phases(times: pl.DataFrame, steady: list[int], beside: Unsampled | None) -> pl.DataFrame:

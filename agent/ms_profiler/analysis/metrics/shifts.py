@@ -276,18 +276,28 @@ def _of_phases(
     sides = [blocks.medians(values.to_list(), size) for values in (lengths[:place], lengths[place:])]
     if min(map(len, sides)) < blocks.SIDE:
         return None
-    before, after = (sorted(values)[int(FULL * len(values))] for values in sides)
+    before, after = (_fastest(values) for values in sides)
     seen = math.log(after / before)
+    # The prefetched batches of a job may end at step 40, and its shares change again at step 260: then the fastest
+    # steps before are not those next to the change
+    near = _fastest(sides[0][len(sides[0]) // 2 :]), _fastest(sides[1][: (len(sides[1]) + 1) // 2])
+    if abs(math.log(near[0] / before)) > abs(seen) / 2 or abs(math.log(after / near[1])) > abs(seen) / 2:
+        return None
     # The ratio of the phase changed most clearly, so the phase itself changed, and not the rest of the step.
     expected = math.log((1 - share) / (1 - shared))
     agrees = bool(expected) and 1 / AGREES <= seen / expected <= AGREES
     if not agrees or abs(seen) < LEAST:
         return None
-    near = change_range.find(ratios, at, (1, len(ratios) - 1))
+    found = change_range.find(ratios, at, (1, len(ratios) - 1))
     starts = same["start_ns"].gather(rows)
-    at, first, last = (int(steps.table["start_ns"].search_sorted(starts[index])) for index in near)
-    earlier = int(steps.table["start_ns"].search_sorted(starts[near.first - 1]))
+    at, first, last = (int(steps.table["start_ns"].search_sorted(starts[index])) for index in found)
+    earlier = int(steps.table["start_ns"].search_sorted(starts[found.first - 1]))
     return change_range.Range(at, min(earlier + 1, first), last), (before, after)
+
+
+def _fastest(values: list[float]) -> float:
+    """Return the length that the fastest steps do not exceed."""
+    return sorted(values)[int(FULL * len(values))]
 
 
 def around(steps: Steps, bounds_ns: tuple[int, int]) -> pl.Series:

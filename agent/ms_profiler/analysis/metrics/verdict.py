@@ -299,8 +299,10 @@ def few(moments: pl.DataFrame, every: AllSteps | None = None) -> dict[str, tuple
     steps = dict.fromkeys(sums["part"].unique().to_list(), examined)
     if every is not None:
         known = every.waits.select(part="phase", step="step", length="duration_ns")
-        sums = pl.concat([sums.filter(~pl.col("part").is_in(KNOWN)), known], how="vertical_relaxed")
-        steps |= dict.fromkeys(KNOWN, every.count)
+        known = known.group_by("part", "step").agg(pl.col("length").sum())
+        recorded = (*KNOWN, bounds.GARBAGE)  # in all steps
+        sums = pl.concat([sums.filter(~pl.col("part").is_in(recorded)), known], how="vertical_relaxed")
+        steps |= dict.fromkeys(recorded, every.count)
     sums = sums.sort("length", descending=True)
     # the steps before which the sum has not reached `NEARLY` of the part
     before = (pl.col("length").cum_sum() - pl.col("length")).over("part")

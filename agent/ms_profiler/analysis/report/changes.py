@@ -40,7 +40,9 @@ def long(summary: dict[str, Any]) -> list[str]:
     phase, most = next(iter(found["contains_ms"].items()))
     where = "outside of the recorded phases" if phase == OTHER else f"in the phase {phase}"
     known = f"{milliseconds(most)} lie {where}"
-    if found["asleep_ms"] >= MUCH * found["total_ms"]:
+    if found["collecting_ms"] >= found["total_ms"] / 2:
+        known = f"Python collected garbage for {milliseconds(found['collecting_ms'])}"
+    elif found["asleep_ms"] >= MUCH * found["total_ms"]:
         known += f"; the stepping thread was asleep or blocked for {milliseconds(found['asleep_ms'])}"
     were, their = ("were", "their") if found["count"] > 1 else ("was", "its")
     return [

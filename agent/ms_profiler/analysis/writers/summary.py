@@ -92,7 +92,7 @@ def summary(measures: Measures) -> dict[str, Any]:
         "ending": ending_summary.summary(measures),
         "whole_run": whole_run.summary(measures),
         "steps": _steps(measures),
-        "long_steps": long_steps.summary(measures.steps, measures.spans, recording.looks),
+        "long_steps": long_steps.summary(measures.steps, measures.spans, recording.looks, recording.names),
         "recurring_steps": recurring_steps.summary(measures.steps, measures.ownership, measures.spans, recording.looks),
         "slow_period": slow_period.summary(measures.steps, measures.spans, recording.looks),
         **measures.changes,

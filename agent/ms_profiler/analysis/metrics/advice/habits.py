@@ -86,7 +86,7 @@ def pauses(found: Diagnosis, facts: Facts) -> Iterator[Advice]:
         "gc-pauses",
         bounds.GARBAGE,
         share,
-        f"{pauses.count} collections by Python take {percent(share)} of the steady steps; the longest took "
+        f"{pauses.count} long collections by Python take {percent(share)} of the steady steps; the longest took "
         f"{length(pauses.longest_ns)}",
         "Call gc.freeze() once the model is built, collect only between epochs (gc.disable, gc.collect), and make "
         "fewer objects in the loop.",

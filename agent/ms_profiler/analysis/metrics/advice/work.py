@@ -5,12 +5,16 @@ from typing import Final
 
 import polars as pl
 
-from ms_profiler.analysis.metrics import bounds, module_waits
+from ms_profiler.analysis.metrics import bounds, intervals, module_waits
 from ms_profiler.analysis.metrics.advice.base import WORTH, Advice, Facts, length, percent, samples, worst_step, worth
 from ms_profiler.analysis.metrics.diagnosis import Diagnosis
-from ms_profiler.analysis.metrics.phases import OTHER
+from ms_profiler.analysis.metrics.phases import NAMES, OTHER
 from ms_profiler.analysis.metrics.reads import READ
+from ms_profiler.store.format import Category
 from ms_profiler.store.names import LEARNING_RATE
+
+#: the phase of optimizers
+OPTIMIZER: Final = NAMES[Category.OPTIMIZER]
 
 #: action of the advice if the host's own code takes long and it is unknown which functions run
 LOOK: Final = (
@@ -30,6 +34,10 @@ CASTING: Final = 0.15
 READING: Final = 0.4
 #: as a fact beside another cause, reads are named if a step has at least this number of them
 FETCHES: Final = 10
+#: reads of values have advice of their own if launching between close reads takes at least this share of the steps
+FETCHING: Final = 0.1
+#: code of the host is the script's own if at least this share of it lies outside of the model, or in a closure
+OUTSIDE: Final = 0.5
 #: a phase is named if it has at least this share of the launching
 SHARE: Final = 0.2
 FETCH: Final = (
@@ -120,13 +128,13 @@ def host(found: Diagnosis, facts: Facts) -> Iterator[Advice]:
         share = sum(path.get(part, 0.0) for part in (bounds.LAUNCH, bounds.HOST, bounds.UNKNOWN))
         takes = f"on the critical path, the host takes {percent(share)}, computing takes {percent(computed)}"
         due = share >= max(FAR_LONGER * computed, worth_host)
+    fetches = found.reads.filter(pl.col("name") == READ).height / max(found.parts["step"].n_unique(), 1)
     if many and due and share >= worth_host and not _optimizes(found):
         cause = "launch-bound"
         action = (
             "Make fewer and larger operators: batch or vectorise the loop that calls them, use fused operators, or "
             "compile the model (torch.compile, mindspore.jit)."
         )
-        fetches = found.reads.filter(pl.col("name") == READ).height / max(found.parts["step"].n_unique(), 1)
         if found.reading >= READING:
             cause, action = "sync-bound", FETCH
             takes += f"; {fetches:,.1f} of them a step fetch a value (aten::item), with almost no operator between"
@@ -136,10 +144,23 @@ def host(found: Diagnosis, facts: Facts) -> Iterator[Advice]:
         takes += f"; {facts.module}" if facts.module else ""
         worst = worst_step(found, facts, bounds.LAUNCH)
         yield Advice(cause, bounds.LAUNCH, share, f"{cause}: {numbers}; {takes}", action, worst, facts.lane)
+    elif found.reading * launch >= FETCHING:
+        yield Advice(
+            "sync-bound",
+            bounds.LAUNCH,
+            found.reading * launch,
+            f"sync-bound: {fetches:,.0f} operators a step fetch a value (aten::item), with almost no operator between; "
+            f"launching them takes {percent(found.reading * launch)} of the steady steps",
+            FETCH,
+            worst_step(found, facts, bounds.LAUNCH),
+            facts.lane,
+        )
     # the script's own work is reported even if computing takes longer, because this work can move to another thread. If
-    # launches are also reported, this work may consist of slow launches. So it is then reported only if its functions
-    # are known and it takes at least as long as launching
-    alone = not (numerous and due) or (bool(facts.functions) and host >= launch)
+    # launches are also reported, this work may consist of slow launches. So it is then reported only if it takes at
+    # least as long as launching, and its functions are known or it lies outside of the model, or in a closure
+    scripts = [OTHER, OPTIMIZER] if found.optimizing.closure else [OTHER]
+    known = bool(facts.functions) or _share(found.moments, "part", bounds.HOST, "phase", scripts) >= OUTSIDE
+    alone = not (numerous and due) or (known and host >= launch)
     if alone and (host >= least or worth(found, bounds.HOST)):
         yield Advice(
             "host-bound",
@@ -183,7 +204,25 @@ def optimizer(found: Diagnosis, facts: Facts) -> Iterator[Advice]:
 
 
 def _optimizes(found: Diagnosis) -> bool:
-    return found.optimizing.share >= OPTIMIZING * (1 - found.shares[bounds.RUNNABLE])
+    own = found.optimizing
+    work = found.moments.filter(pl.col("part").is_in([bounds.HOST, bounds.LAUNCH, bounds.COMPUTING]))
+    # the code of a closure belongs to the script, not to the optimizer
+    slow = own.closure and _share(work, "phase", OPTIMIZER, "part", [bounds.HOST]) >= OUTSIDE
+    return not slow and own.share >= OPTIMIZING * (1 - found.shares[bounds.RUNNABLE])
+
+
+def _share(moments: pl.DataFrame, column: str, value: str, other: str, values: list[str]) -> float:
+    """Return how much of the time with a value in one column has some of the values in another column.
+
+    Args:
+        moments: the pieces of the steps, with `part` and `phase`.
+        column: the first column.
+        value: its value.
+        other: the other column.
+        values: the values of the other column.
+    """
+    whole = moments.filter(pl.col(column) == value)
+    return intervals.total_ns(whole.filter(pl.col(other).is_in(values))) / max(intervals.total_ns(whole), 1)
 
 
 def _fused(name: str, facts: Facts) -> str:
