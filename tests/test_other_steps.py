@@ -1,6 +1,8 @@
 """The time of all steady steps is divided by what is known of all of them, not by that of the examined steps alone."""
 
+import itertools
 import json
+import random
 
 import polars as pl
 import pytest
@@ -58,11 +60,13 @@ def test_nearly_all_of_a_wait_is_in_few_of_all_steps():
     assert verdict.few(pieces, every) == {"checkpoint": (2, 200)}
 
 
-def job(parent, name, sampled, saves=True, steps=STEPS, operators=STEPS, waits=0):
+def job(parent, name, sampled, saves=True, steps=STEPS, operators=STEPS, waits=0, noise=None):
     """Write a run whose steps take 2 ms, with a checkpoint of 40 ms in each 50th of them; `sampled` chooses steps.
 
-    Only the first `operators` steps have operators. A checkpoint waits for values for the part `waits` of its time.
+    Only the first `operators` steps have operators. A checkpoint waits for values for the part `waits` of its time. If
+    `noise` is given, it seeds for how long the machine is busy, and how much longer steps take then.
     """
+    chance, slower = random.Random(noise), 0
     store = StoreBuilder(parent, f"{name}_4242_20260101000000123_ascend_ms", framework=TORCH)
     process = store.process()
     thread = process.thread()
@@ -75,6 +79,9 @@ def job(parent, name, sampled, saves=True, steps=STEPS, operators=STEPS, waits=0
         if known and number < operators:
             thread.span("aten::mm", Category.OP, start + MS // 10, start + MS)
         start += 2 * MS + (MS // 10 if known else 0)
+        if noise is not None:
+            slower = chance.choice([0, 1]) if number % 60 == 0 else slower
+            start += int(MS * slower * chance.lognormvariate(0, 0.5))
         if saves and number % EVERY == EVERY - 1:
             thread.span("save", Category.CHECKPOINT, start, start + SAVE * MS)
             if waits:
@@ -128,6 +135,23 @@ def test_more_checkpoints_are_the_cause_of_a_longer_mean_step(tmp_path, sampled,
     sentence = sheets.verdict(compare(without, with_some, ("without", "with")))
     assert "writing checkpoints (+" in sentence
     assert "sampled" not in sentence
+
+
+def test_more_checkpoints_are_found_on_a_busy_machine(tmp_path):
+    sampled, _ = SAMPLES["some of those with checkpoints"]
+
+    def run(name, saves, seed):
+        return digests(str(job(tmp_path, f"{name}{seed}", sampled, saves, noise=seed)))
+
+    without, with_some = (
+        [run(name, saves, seed) for seed in range(4)] for name, saves in (("no", False), ("yes", True))
+    )
+    for before, after in zip(without, with_some, strict=True):
+        found = basis.causes(before, after)
+        assert found.mean
+        assert max(found.told, key=lambda each: each.change_ns).kind == "checkpoint"
+    for side in (without, with_some):
+        assert not any(basis.causes(one, other).mean for one, other in itertools.pairwise(side))
 
 
 def test_a_large_recording_has_the_parts_of_a_small_one(tmp_path, monkeypatch):

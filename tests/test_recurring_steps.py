@@ -178,3 +178,9 @@ def test_a_job_that_sleeps_from_one_step_on_is_told_so(job):
     shift = job(JOB, options={"overhead_budget": 0}, env={"MS_PROFILER_RAISE": "1"}).summary["shift"]
     assert shift["earliest"] <= 80 <= shift["latest"] and shift["modules"] == []
     assert (shift["phase"], shift["outside"]) == (None, "blocked")
+
+
+def test_the_first_step_does_not_tell_whether_it_is_one_of_rare_longer_steps():
+    """Each hundredth step writes a checkpoint, from step 100 on; step 0 fills caches."""
+    steps = made([MS * (50 if number % 100 == 0 else 1) for number in range(1000)], lambda number: number < 32)
+    assert recurring_steps.summary(steps, None, NO_SPANS)["first"] == 100

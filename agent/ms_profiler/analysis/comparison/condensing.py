@@ -20,7 +20,7 @@ from ms_profiler.analysis.comparison.digest import (
     Named,
 )
 from ms_profiler.analysis.comparison.step_time import StepTime
-from ms_profiler.analysis.metrics import dataset, intervals, long_kernels, module_tree, phases
+from ms_profiler.analysis.metrics import dataset, intervals, long_kernels, module_tree, other_steps, phases
 from ms_profiler.analysis.metrics.diagnosis import Diagnosis, diagnose
 from ms_profiler.analysis.metrics.measures import Measures
 from ms_profiler.analysis.metrics.steps import settled, stepping
@@ -54,6 +54,9 @@ def condense(measures: Measures) -> Digest:
     parts = _parts(measures, found, inside, usual, more)
     others = sampled.others(measures)
     step, waits = _step(measures, steady, others), None
+    columns = "row", "start_ns", "duration_ns"
+    every = steady.select(columns) if others is None else pl.concat([steady.select(columns), others.select(columns)])
+    step = replace(step, wait_blocks=step_waits.by_block(other_steps.waits(measures.spans, measures.steps), every))
     if others is not None:
         waits = step_waits.waits(measures, steady, others, step.recorded_ns - step.median_ns)
         step = replace(step, mean_ns=step.mean_ns + waits.missing_ns, excesses=tuple(waits.excesses))

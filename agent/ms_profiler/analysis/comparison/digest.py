@@ -352,6 +352,7 @@ _ADDED: Final[dict[str, Any]] = {
     "own_first_ns": None,
     "long_sampled_ns": [],
     "excesses": [],
+    "wait_blocks": {},
     "average": None,
     "outside": {},
     "own_work": {},

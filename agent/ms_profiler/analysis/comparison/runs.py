@@ -122,6 +122,7 @@ def merge(parts: Sequence[Digest]) -> Digest:
             own_first_ns=_most([part.step.own_first_ns for part in parts]),
             long_sampled_ns=slowest.step.long_sampled_ns,
             excesses=slowest.step.excesses,
+            wait_blocks=slowest.step.wait_blocks,
         ),
         told_ns=_mean([part.told_ns for part in parts]),
         phases=_sums([part.phases for part in parts]),

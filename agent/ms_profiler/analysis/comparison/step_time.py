@@ -1,6 +1,6 @@
 """The durations of a run's steps, as a part of its digest."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 
 @dataclass(frozen=True)
@@ -29,6 +29,8 @@ class StepTime:
         excesses: (mean - median step) / median step in each block of all steady steps, sampled or not
             (`recurrence.excesses`). A sampled step is shortened by what recording takes in the median step. Empty if
             all steps were recorded.
+        wait_blocks: phase of `other_steps.KNOWN` -> its mean time in each block of all steady steps, ns; lacks phases
+            that no step has.
     """
 
     median_ns: int
@@ -43,3 +45,4 @@ class StepTime:
     own_first_ns: int | None = None
     long_sampled_ns: tuple[int, ...] = ()
     excesses: tuple[float, ...] = ()
+    wait_blocks: dict[str, tuple[float, ...]] = field(default_factory=dict)

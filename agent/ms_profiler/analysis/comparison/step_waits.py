@@ -5,6 +5,7 @@ these steps are sampled, and the mean of the others would be too long or too sho
 """
 
 from dataclasses import dataclass, replace
+from statistics import fmean
 
 import polars as pl
 
@@ -75,6 +76,23 @@ def waits(measures: Measures, steady: pl.DataFrame, others: pl.DataFrame, cost_n
     every = pl.concat([steady.select(columns).with_columns(pl.col("duration_ns") - cost_ns), others.select(columns)])
     excesses = recurrence.excesses(every.sort("start_ns")["duration_ns"].to_list())
     return Waits(_mean(times, every), _mean(times, others), excesses)
+
+
+def by_block(times: pl.DataFrame, steps: pl.DataFrame) -> dict[str, tuple[float, ...]]:
+    """Return the value of `StepTime.wait_blocks`.
+
+    Args:
+        times: the times of phases by step, from `other_steps.waits`.
+        steps: the steady steps, with `row`, `start_ns` and `duration_ns`.
+    """
+    ordered = steps.sort("start_ns")
+    rows = recurrence.kept(ordered["row"].to_list(), ordered["duration_ns"].to_list())
+    found = {}
+    for (phase,), own in times.filter(pl.col("step").is_in(rows)).group_by("phase"):
+        spent = dict(own.select("step", "duration_ns").iter_rows())
+        blocks = recurrence.blocks([spent.get(row, 0) for row in rows])
+        found[str(phase)] = tuple(round(fmean(block)) for block in blocks)
+    return dict(sorted(found.items()))
 
 
 def _mean(times: pl.DataFrame, steps: pl.DataFrame) -> dict[str, float]:

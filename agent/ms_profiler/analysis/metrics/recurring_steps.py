@@ -27,6 +27,8 @@ LIMITS: Final = (1.15, 1.3, 1.5, 2.5, 5.0, 10.0, 30.0, 100.0)
 #: at least this part of the steps at the places found in the interval is long; and at most this part of the others
 OFTEN: Final = 0.8
 RARE: Final = 0.1
+#: if longer steps are at least this number of steps apart, step 0 does not tell whether it is one of them
+RARELY: Final = 16
 
 
 def summary(
@@ -116,5 +118,10 @@ def _interval(lengths: pl.Series, long: pl.Series) -> tuple[int, int, int, pl.Se
     alike = (lengths.filter(inside) >= limit).to_list()
     if sum(alike) < OFTEN * len(alike):
         return None  # some are far longer than others: their median would be the length of no step
-    first = starts[0] if lengths[starts[0]] >= limit else starts[0] + every
+    # the first steps of a job are long in any case
+    first = (
+        starts[0]
+        if lengths[starts[0]] >= limit and (starts[0] or len(kept) > 1 or every < RARELY)
+        else starts[0] + every
+    )
     return every, len(kept), first, inside
