@@ -52,6 +52,8 @@ def test_before_a_wait_in_which_nothing_computes_the_script_launched_nothing():
     # a wait in another burst of steps says nothing about the end of this one
     bursts = phases((0, "other", 0, 1000), (9, "data", 2000, 3000))
     assert parts(bursts, **seen)[1] == (0, "launch", 10, 1000)
+    two = phases((0, "other", 0, 1000), (0, "data", 1000, 1100), (9, "data", 2000, 3000))
+    assert parts(two, **seen)[1] == (0, "host", 10, 1000)
     # a kernel that runs during the read was launched before the read
     seen |= {"operators": [(0, 10), (1020, 1030)], "computing": [(0, 10), (1020, 1030)]}
     assert parts(cut, **seen)[:3] == [(0, "computing", 0, 10), (0, "launch", 10, 1000), (0, "sync", 1000, 1020)]

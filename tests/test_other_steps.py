@@ -3,11 +3,12 @@
 import itertools
 import json
 import random
+from dataclasses import replace
 
 import polars as pl
 import pytest
 from microseconds import US, phases
-from ms_profiler.analysis.comparison import basis
+from ms_profiler.analysis.comparison import basis, recurrence
 from ms_profiler.analysis.comparison.comparing import compare
 from ms_profiler.analysis.comparison.runs import digests
 from ms_profiler.analysis.driver import engine, thinning
@@ -45,7 +46,7 @@ def test_the_parts_of_a_phase_are_those_of_the_examined_steps():
     ).with_columns(pl.col("start_ns", "end_ns") * US)
     pieces = pl.concat([pl.DataFrame({"part": ["data"], "start_ns": [0], "end_ns": [50 * US]}), pieces])
     known = {"data": 0.2, "forward": 0.5, "other": 0.2, "checkpoint": 0.1}
-    shares = other_steps.shares(pieces, "part", cut, other_steps.AllSteps(known, times(), 1))
+    shares = other_steps.shares(pieces, "part", cut, other_steps.AllSteps(known, times(), [0]))
     # half of the wait for data is hidden by computing; no examined step has a checkpoint
     assert shares == pytest.approx(
         {"data": 0.1, "computing": 0.1 + 0.5 * 0.3, "launch": 0.5 * 0.7, "host": 0.2, "checkpoint": 0.1}
@@ -55,7 +56,7 @@ def test_the_parts_of_a_phase_are_those_of_the_examined_steps():
 def test_nearly_all_of_a_wait_is_in_few_of_all_steps():
     pieces = phases(*((step, "forward", 10 * step, 10 * step + 10) for step in range(20)))
     pieces = pieces.with_columns(part=pl.lit("launch"))
-    every = other_steps.AllSteps({}, times((3, "checkpoint", 100), (77, "checkpoint", 100)), 200)
+    every = other_steps.AllSteps({}, times((3, "checkpoint", 100), (77, "checkpoint", 100)), list(range(200)))
     assert verdict.few(pieces) == {}
     assert verdict.few(pieces, every) == {"checkpoint": (2, 200)}
 
@@ -154,8 +155,12 @@ def test_more_checkpoints_are_found_on_a_busy_machine(tmp_path):
         assert not any(basis.causes(one, other).mean for one, other in itertools.pairwise(side))
 
 
-def test_a_large_recording_has_the_parts_of_a_small_one(tmp_path, monkeypatch):
-    """Only the operators of the slowest steps, which write checkpoints, and of a few others stay in memory."""
+@pytest.mark.parametrize(
+    ("what", "category"),
+    [("save", Category.CHECKPOINT), ("garbage collection, generation 2", Category.OTHER)],
+)
+def test_a_large_recording_has_the_parts_of_a_small_one(tmp_path, monkeypatch, what, category):
+    """Only the operators of the slowest steps, with checkpoints or collections, and of a few others stay in memory."""
 
     def busy(parent, name):
         store = StoreBuilder(parent, f"{name}_4242_20260101000000123_ascend_ms", framework=TORCH)
@@ -170,7 +175,7 @@ def test_a_large_recording_has_the_parts_of_a_small_one(tmp_path, monkeypatch):
                 thread.span("aten::add", Category.OP, start + call * MS // 20, start + call * MS // 20 + 2 * US)
             start += 2 * MS
             if number % 10 == 9:
-                thread.span("save", Category.CHECKPOINT, start, start + 4 * MS)
+                thread.span(what, category, start, start + 4 * MS)
                 start += 4 * MS
             thread.step(number, begin, start)
             thread.look(start, begin, start - begin)
@@ -250,11 +255,13 @@ def test_garbage_collections_count_in_all_steps(tmp_path):
     start = 50 * MS
     for number in range(200):
         begin, known = start, number % 40 < 8
+        thread.span("next", Category.DATA, start, start + MS)
+        start += MS
         thread.span("forward", Category.FORWARD, start, start + 2 * MS)
         if known:
             thread.span("Net", Category.MODULE, start, start + 2 * MS)
             thread.span("aten::mm", Category.OP, start, start + 2 * MS)
-        start += 3 * MS
+        start += 2 * MS
         took = 100 * MS if number in (90, 150) else MS // 10
         thread.span("garbage collection, generation 2", Category.OTHER, start, start + took)
         start += took
@@ -264,8 +271,51 @@ def test_garbage_collections_count_in_all_steps(tmp_path):
     found = summary(path)
     truth = (2 * 100 + 198 * 0.1) / (200 * 3 + 2 * 100 + 198 * 0.1)
     assert found["bounds"]["shares"]["garbage collection"] == pytest.approx(truth, rel=0.02)
+    assert found["bounds"]["shares"]["data"] == pytest.approx((1 - truth) / 3, rel=0.02)
+    assert found["phases"]["data"]["steady_share"] == pytest.approx((1 - truth) / 3, rel=0.02)
+    (advice,) = [item for item in found["advice"] if item["cause"] == "gc-pauses"]
+    assert advice["evidence"].startswith("19") and " long collections by Python take " in advice["evidence"]
     assert sum(found["bounds"]["shares"].values()) == pytest.approx(1, abs=1e-4)
     assert "is garbage collection by Python, nearly all of it in 2 of 19" in found["verdict"]
     assert found["long_steps"]["collecting_ms"] == pytest.approx(200, rel=0.01)
     (line,) = changes.long(found)
     assert line.endswith("Python collected garbage for 200.0 ms")
+
+
+@pytest.mark.parametrize("rest", [0, 2])
+def test_sampled_steps_that_only_wait_are_no_error(tmp_path, rest):
+    store = StoreBuilder(tmp_path, framework=TORCH)
+    process = store.process()
+    thread = process.thread()
+    start = 50 * MS
+    for number in range(100):
+        begin, known = start, number % 10 < 5
+        thread.span("next", Category.DATA, start, start + MS)
+        start += MS if known else (1 + rest) * MS
+        thread.step(number, begin, start, flags=0 if known else Flag.COARSE)
+    process.anchor(start + MS)
+    shares = summary(store.write())["bounds"]["shares"]
+    assert shares["data"] == pytest.approx(1 / (1 + rest / 2), rel=0.02)
+
+
+def test_collections_that_computing_hides_do_not_count():
+    cut = phases((0, "forward", 0, 1000))
+    pieces = cut.select("start_ns", "end_ns", part=pl.lit("computing"))
+    every = other_steps.AllSteps({"forward": 1.0}, times(), [0, 1], collecting=0.1, examined=0.1)
+    assert other_steps.shares(pieces, "part", cut, every) == {"computing": 1.0}
+    # no examined step has a collection
+    every = other_steps.AllSteps({"forward": 1.0}, times(), [0, 1], collecting=0.1)
+    assert other_steps.shares(pieces, "part", cut, every) == pytest.approx(
+        {"computing": 0.9, "garbage collection": 0.1}
+    )
+
+
+def test_waits_that_are_unknown_or_too_small_show_no_work_that_recurs(tmp_path):
+    sampled, _ = SAMPLES["some of those with checkpoints"]
+    (run,) = digests(str(job(tmp_path, "made", sampled)))
+    old = replace(run, step=replace(run.step, wait_blocks=None))
+    assert not recurrence.recurs([old], [run], 1e6)
+    less = replace(run, step=replace(run.step, wait_blocks={}))
+    assert recurrence.recurs([less], [run], 1e6)
+    assert not recurrence.recurs([less], [run], -1e6)
+    assert not recurrence.recurs([less], [run], 3e6)

@@ -9,6 +9,7 @@ from ms_profiler.analysis import catalogue
 from ms_profiler.analysis.driver import engine
 from ms_profiler.analysis.metrics import intervals, paired, sampling
 from ms_profiler.analysis.report import remarks
+from ms_profiler.job import budget
 from ms_profiler.job.budget import RECORDS
 from ms_profiler.store.format import Category
 
@@ -250,3 +251,9 @@ def test_calls_of_a_network_before_the_first_step_of_an_optimizer_leave_no_step_
     # the first step of the optimizer may have begun before the records were switched on again
     assert found.steps.table["recorded"].to_list()[2:16] == [True] * 14
     assert calls(found, "aten::addmm")[2:16].min() >= 40 * 8
+
+
+def test_only_few_of_the_times_of_hooks_are_disturbances():
+    assert budget._mean([20_000] * 18 + [10_000_000]) == 20_000
+    assert budget._mean([300] * 700 + [4000] * 324) == pytest.approx((300 * 700 + 4000 * 222) / 922, rel=0.01)
+    assert budget._mean([500]) == 500

@@ -36,6 +36,10 @@ WHOLE: Final = 2.8
 #: a measured time is left out of a mean if it is more than this multiple of the median: the thread lost its processor.
 #: In a job on a busy machine, one of 19 times was 10 ms, the others some 20 us
 LONG: Final = 4
+#: at most this part of the measured times is left out: more of them are no disturbance
+LONGEST: Final = 0.1
+#: how many times the plan begins anew because another source of steps is chosen
+AGAIN: Final = 2
 #: Records get at least this part of `overhead_budget`, however much time the hooks take.
 RECORDS: Final = 0.3
 #: If the hooks would take more than this part of `overhead_budget`, they rest between bursts. If they would later take
@@ -64,8 +68,9 @@ def _middle(times: list[int]) -> int:
 
 
 def _mean(times: list[int]) -> float:
-    most = LONG * _middle(times)
-    kept = [time for time in times if time <= most]
+    most, ordered = LONG * _middle(times), sorted(times)
+    few = max(int(LONGEST * len(times)), 1)
+    kept = ordered[:-few] + [time for time in ordered[-few:] if time <= most]
     return sum(kept) / len(kept)
 
 
@@ -91,6 +96,7 @@ class Budget:
         self._pace = Pace(PAUSE, INTERVAL)
         self._bursts: Bursts | None = None
         self._anew = False  # whether another source of steps was chosen
+        self._times = 0  # how many times that was a reason to begin anew
         self._stretch = 0  # number of the stretch before the first one of `_bursts`
         self._cost: dict[str, float] = {}
         self._timed = 0  # number of steps in which hooks had measured their time when recording started
@@ -109,7 +115,7 @@ class Budget:
         Args:
             share: share of the wall time that records and, as far as they are measured, hooks may take; 0: no limit.
         """
-        self._share = share
+        self._share, self._times = share, 0
         # other processes of the job may have used a part of the space before this one starts
         self._room = max(self._host.limit // 2, self._host.recorder.room(), 1)
         self._begin(0, 0)
@@ -135,18 +141,22 @@ class Budget:
         # an exception of the job may interrupt this function: then the next call of `look` calls it again
         self._bursts, self._anew = None, False
 
-    def decided(self, since_ns: int) -> None:
+    def decided(self) -> int:
         """Begin anew at the end of the step if another source of steps is chosen: its steps are of another length.
 
         A closure of LBFGS may call a network 20 times. Until the optimizer has ended its first step, each of these
         calls may count as a step. A plan for such steps would sample none of a run with 60 steps of the optimizer.
 
-        Args:
-            since_ns: begin of ms-profiler's work for the new source, ns.
+        A script with a profiler of its own may change the source again and again. Each new plan begins with recorded
+        steps, so there are at most `AGAIN` of them.
+
+        Returns:
+            The current time, ns.
         """
-        self.worked(since_ns)
-        if self._host.steps.count:
+        if self._host.steps.count and self._times < AGAIN:
+            self._times += 1
             self._anew, self._host.steps.next_look = True, 0  # 0: every source learns whether steps are sampled
+        return self._host.recorder.now()
 
     def _measure(self) -> None:
         """Measure the cost of a hook: call an empty function with and without the hook.
@@ -191,8 +201,8 @@ class Budget:
             no step was measured.
         """
         _, times = self._host.recorder.hook_times(self._timed)
-        if not times:
-            return self._cost
+        if not times:  # if the plan has begun anew, figures of the steps before must not stay
+            return self._cost | ({"hooks_steps": 0} if self._stretch else {})
         own = _mean(times)
         return self._cost | {"hooks_own_ns": own, "hooks_ns": _whole(own), "hooks_steps": len(times)}
 

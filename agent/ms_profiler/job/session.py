@@ -249,12 +249,12 @@ class Session:
         self.steps.override_schedule(any(recording is not self.main for recording in self.recordings))
 
     def _steps_decided(self, source: StepSource) -> None:
-        begun = self.recorder.now()
+        begun = self._budget.decided()
         with self.guard("describing the frameworks"):
             for recording in self.recordings:
                 self.hooks.describe(recording, works=True)
         self.save()
-        self._budget.decided(begun)
+        self._budget.worked(begun)
 
     def _stepped(self, count: int) -> bool:
         due, took_time, arrived = NEVER, False, self.recorder.now()

@@ -104,7 +104,7 @@ def _more(before: Sequence[Digest], after: Sequence[Digest]) -> float | None:
     change = medians[1] - medians[0]
     more = means[1] - means[0] - change
     large = abs(more) > max(OTHER * abs(change), REMARKABLE * medians[0])
-    return more if large and recurrence.recurs(before, after) else None
+    return more if large and recurrence.recurs(before, after, more) else None
 
 
 def _means(before: Sequence[Digest], after: Sequence[Digest]) -> Sides | None:

@@ -352,7 +352,7 @@ _ADDED: Final[dict[str, Any]] = {
     "own_first_ns": None,
     "long_sampled_ns": [],
     "excesses": [],
-    "wait_blocks": {},
+    "wait_blocks": None,
     "average": None,
     "outside": {},
     "own_work": {},

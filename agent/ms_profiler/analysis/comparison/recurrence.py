@@ -5,7 +5,7 @@ but the mean step has it. One long step also moves the mean step, but says nothi
 are divided into blocks of consecutive steps. Work that recurs is in every block.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from statistics import fmean, median
 from typing import Final, TypeVar
 
@@ -23,6 +23,9 @@ APART: Final = 0.02
 SURE: Final = 0.95
 #: a run shows whether long steps recur if its blocks have at least this number of steps
 FEWEST: Final = 3
+
+#: the part of the difference that waits must make up if they show alone that long steps recur
+MUCH: Final = 0.5
 
 _Item = TypeVar("_Item")
 
@@ -108,25 +111,35 @@ def apart(median_ns: float, mean_ns: float) -> bool:
     return abs(mean_ns - median_ns) > APART * median_ns
 
 
-def recurs(before: Sequence[Digest], after: Sequence[Digest]) -> bool:
+def recurs(before: Sequence[Digest], after: Sequence[Digest], more: float) -> bool:
     """Return whether the excess of the mean step over the median step surely differs between two sets of runs.
 
     The excess is compared block by block. If both sides have at least `BLOCKS` runs, it is compared run by run. On a
     busy machine, the excess varies much. So it is also enough if the time of waits for data or of checkpoints, which
-    is known in all steps, surely differs block by block.
+    is known in all steps, surely differs block by block, and makes up at least the part `MUCH` of `more`.
 
     Args:
         before: the first set: runs of one job.
         after: the second set: runs of another job or version.
+        more: by how much more the mean steps changed than the median steps, ns; not 0.
     """
     if min(len(run.step.durations_ns) for run in (*before, *after)) < BLOCKS * FEWEST:
         return False
     whole = min(len(before), len(after)) >= BLOCKS
     first, second = ([excess for run in side for excess in _excesses(run, whole)] for side in (before, after))
     return _surely(first, second) or any(
-        _surely(*([ns for run in side for ns in run.step.wait_blocks.get(phase, (0.0,))] for side in (before, after)))
-        for phase in {phase for run in (*before, *after) for phase in run.step.wait_blocks}
+        _surely(*sides) and (fmean(sides[1]) - fmean(sides[0])) / more >= MUCH for sides in _waits(before, after)
     )
+
+
+def _waits(before: Sequence[Digest], after: Sequence[Digest]) -> Iterator[list[list[float]]]:
+    """Yield for each phase of `StepTime.wait_blocks` its values on both sides; nothing if a run lacks them."""
+    known = [[run.step.wait_blocks for run in side] for side in (before, after)]
+    blocks = [run for side in known for run in side if run is not None]
+    if len(blocks) < len(before) + len(after):
+        return
+    for phase in sorted({phase for run in blocks for phase in run}):
+        yield [[ns for run in side for ns in (run or {}).get(phase, (0.0,) * BLOCKS)] for side in known]
 
 
 def _surely(first: Sequence[float], second: Sequence[float]) -> bool:

@@ -1,6 +1,6 @@
 """The durations of a run's steps, as a part of its digest."""
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 
 @dataclass(frozen=True)
@@ -30,7 +30,7 @@ class StepTime:
             (`recurrence.excesses`). A sampled step is shortened by what recording takes in the median step. Empty if
             all steps were recorded.
         wait_blocks: phase of `other_steps.KNOWN` -> its mean time in each block of all steady steps, ns; lacks phases
-            that no step has.
+            that no step has. None if it is unknown.
     """
 
     median_ns: int
@@ -45,4 +45,4 @@ class StepTime:
     own_first_ns: int | None = None
     long_sampled_ns: tuple[int, ...] = ()
     excesses: tuple[float, ...] = ()
-    wait_blocks: dict[str, tuple[float, ...]] = field(default_factory=dict)
+    wait_blocks: dict[str, tuple[float, ...]] | None = None

@@ -181,17 +181,16 @@ def _before_waits(pieces: pl.DataFrame) -> pl.Series:
     Args:
         pieces: the pieces of `_shared_out`, sorted by time.
     """
-    phase, length = pl.col("phase"), pl.col("end_ns") - pl.col("start_ns")
     apart = (pl.col("start_ns") != pl.col("end_ns").shift(1)).fill_null(True).cum_sum()
-    marked = pieces.select(
+    marked = pieces.with_columns(apart=apart).select(
         "part",
         "ran",
-        wait=phase.is_in([*WAITS, SYNC]),
-        last=(phase != phase.shift(-1)).fill_null(True),
-        run=phase.rle_id(),
-        length=length,
-        apart=apart,
+        "apart",
+        wait=pl.col("phase").is_in([*WAITS, SYNC]),
+        run=pl.struct("phase", "apart").rle_id(),
+        length=pl.col("end_ns") - pl.col("start_ns"),
     )
+    marked = marked.with_columns(last=(pl.col("run") != pl.col("run").shift(-1)).fill_null(True))
     # the pieces of a wait before its last one only pass on what follows
     long = pl.col("wait") & pl.col("last") & (pl.col("length").sum().over("run") >= QUEUED)
     computes = (pl.col("part") == COMPUTING) | (pl.col("ran") > 0)

@@ -50,16 +50,21 @@ class AllSteps:
         shares: phase -> its share of the time of these steps.
         waits: the times of `bounds.GARBAGE` and of the phases in `KNOWN`: `step` (row of `Steps.table`), `phase`,
             `duration_ns`.
-        count: the number of steady steps.
-        others: the part of their time that lies in steps that were not sampled.
-        collecting: the share of these other steps in which Python collected garbage.
+        rows: the rows of the steady steps.
+        collecting: the share of their time in which Python collected garbage.
+        examined: the same share of the time of the examined steps.
     """
 
     shares: dict[str, float]
     waits: pl.DataFrame
-    count: int
-    others: float = 0.0
+    rows: list[int]
     collecting: float = 0.0
+    examined: float = 0.0
+
+    @property
+    def count(self) -> int:
+        """Return the number of steady steps."""
+        return len(self.rows)
 
 
 def unsampled(spans: pl.DataFrame, steps: Steps) -> Unsampled | None:
@@ -143,7 +148,7 @@ def of_phases(times: pl.DataFrame, beside: Unsampled | None) -> dict[str, float]
         )
         if others:
             sums = {phase: ns if phase in KNOWN else ns * (1 + rest / others) for phase, ns in sums.items()}
-        else:
+        elif rest > 0:
             sums[phases.OTHER] = rest
         sums |= {phase: sums.get(phase, 0) + ns for phase, ns in more.items()}
     whole = max(sum(sums.values()), 1)
@@ -176,22 +181,20 @@ def every(
     if not rows or (beside is None and len(rows) == len(examined)):
         return None
     times = phases.by_step(cut.filter(pl.col("step").is_in(rows)))
-    place = steps.table.with_row_index("step")["step"].gather(intervals.locate(collections["start_ns"], steps.table))
+    every_row = [*rows, *sorted(beside.rows)] if beside is not None else rows
+    table = steps.table.with_row_index("step")
+    place = intervals.locate(collections["start_ns"], table)
+    ends = pl.min_horizontal("end_ns", table["end_ns"].gather(place))
     collected = collections.select(
-        step=place, phase=pl.lit(bounds.GARBAGE), duration_ns=pl.col("end_ns") - pl.col("start_ns")
-    )
-    known = [times.filter(pl.col("phase").is_in(KNOWN)), collected.filter(pl.col("step").is_in(rows))]
-    if beside is None:
-        return AllSteps(of_phases(times, None), pl.concat(known, how="vertical_relaxed"), len(rows))
-    collected = collected.filter(pl.col("step").is_in(list(beside.rows)))
-    whole = beside.length_ns + int(times["duration_ns"].sum())
-    return AllSteps(
-        shares=of_phases(times, beside),
-        waits=pl.concat([*known, beside.times, collected], how="vertical_relaxed"),
-        count=len(rows) + beside.count,
-        others=beside.length_ns / max(whole, 1),
-        collecting=int(collected["duration_ns"].sum()) / max(beside.length_ns, 1),
-    )
+        step=table["step"].gather(place), phase=pl.lit(bounds.GARBAGE), duration_ns=ends - pl.col("start_ns")
+    ).filter(pl.col("step").is_in(every_row))
+    known = [times.filter(pl.col("phase").is_in(KNOWN)), collected, *([] if beside is None else [beside.times])]
+    shares = [
+        int(collected.filter(pl.col("step").is_in(some))["duration_ns"].sum())
+        / max(int(table.filter(pl.col("step").is_in(some))["duration_ns"].sum()), 1)
+        for some in (every_row, examined)
+    ]
+    return AllSteps(of_phases(times, beside), pl.concat(known, how="vertical_relaxed"), every_row, *shares)
 
 
 def shares(pieces: pl.DataFrame, label: str, cut: pl.DataFrame, every: AllSteps) -> dict[str, float]:
@@ -227,12 +230,30 @@ def shares(pieces: pl.DataFrame, label: str, cut: pl.DataFrame, every: AllSteps)
         alone = [(name if name in bounds.PARTS else bounds.UNKNOWN, 1.0)]
         for kind, share in own or alone:
             result[kind] = result.get(kind, 0.0) + inside * share
+    return _with_collections(result, pieces, label, every)
+
+
+def _with_collections(shares: dict[str, float], pieces: pl.DataFrame, label: str, every: AllSteps) -> dict[str, float]:
+    """Return the shares with that of garbage collections in all steady steps; the phases of `KNOWN` keep their shares.
+
+    Of a collection, the same share counts as in the examined steps: none of it does while a device computes.
+
+    Args:
+        shares: part -> its share.
+        pieces: the examined steps cut into pieces: the column `label`, `start_ns`, `end_ns`.
+        label: the name of the column with the parts.
+        every: what is known of all steady steps.
+    """
     length = pl.col("end_ns") - pl.col("start_ns")
-    recorded = pieces.select(length.filter(pl.col(label) == bounds.GARBAGE).sum() / length.sum()).item() or 0.0
-    collecting = every.others * every.collecting + (1 - every.others) * recorded
-    rest = 1 - result.pop(bounds.GARBAGE, 0.0)
-    result = {name: share * (1 - collecting) / rest for name, share in result.items()} if rest else {}
-    return result | ({bounds.GARBAGE: collecting} if collecting else {})
+    counted = pieces.select(length.filter(pl.col(label) == bounds.GARBAGE).sum() / length.sum()).item() or 0.0
+    visible = min(counted / every.examined, 1.0) if every.examined else 1.0
+    exact = {part: share for part, share in shares.items() if part in KNOWN}
+    others = {part: share for part, share in shares.items() if part not in (*KNOWN, bounds.GARBAGE)}
+    left = 1 - sum(exact.values())
+    collecting = min(every.collecting * visible, left)
+    factor = (left - collecting) / (sum(others.values()) or 1.0)
+    found = exact | {part: share * factor for part, share in others.items()}
+    return found | ({bounds.GARBAGE: collecting} if collecting else {})
 
 
 def steady_phases(times: pl.DataFrame, steady: list[int], beside: Unsampled | None) -> pl.DataFrame:
@@ -257,5 +278,5 @@ def steady_phases(times: pl.DataFrame, steady: list[int], beside: Unsampled | No
     known = pl.when(pl.col("phase").is_in(KNOWN)).then(share * mean).otherwise(pl.col("steady_ns"))
     joined = every.join(summed, on="phase", how="left", maintain_order="left")
     return joined.with_columns(steady_share=share, steady_ns=known).with_columns(
-        pl.col("total_ns", "share").fill_null(0)
+        pl.col("total_ns", "share", "steady_ns").fill_null(0)
     )
