@@ -31,7 +31,7 @@ def times(*rows):
 
 def test_the_phases_of_steps_that_were_not_sampled_divide_their_time():
     recorded = times((0, "data", 100), (0, "forward", 600), (0, "other", 300))
-    beside = other_steps.Unsampled(times((1, "data", 300), (2, "checkpoint", 700)), 2, 4000 * US)
+    beside = other_steps.Unsampled(times((1, "data", 300), (2, "checkpoint", 700)), 4000 * US, pl.Series([1, 2]))
     found = other_steps.of_phases(recorded, beside)
     # of 5,000 us, data take 400 and the checkpoint 700; forward and other divide the rest 2 : 1, as when recorded
     assert found == pytest.approx({"data": 0.08, "checkpoint": 0.14, "forward": 0.52, "other": 0.26})
@@ -46,7 +46,7 @@ def test_the_parts_of_a_phase_are_those_of_the_examined_steps():
     ).with_columns(pl.col("start_ns", "end_ns") * US)
     pieces = pl.concat([pl.DataFrame({"part": ["data"], "start_ns": [0], "end_ns": [50 * US]}), pieces])
     known = {"data": 0.2, "forward": 0.5, "other": 0.2, "checkpoint": 0.1}
-    shares = other_steps.shares(pieces, "part", cut, other_steps.AllSteps(known, times(), [0]))
+    shares = other_steps.shares(pieces, "part", cut, other_steps.AllSteps(known, times(), pl.Series([0])))
     # half of the wait for data is hidden by computing; no examined step has a checkpoint
     assert shares == pytest.approx(
         {"data": 0.1, "computing": 0.1 + 0.5 * 0.3, "launch": 0.5 * 0.7, "host": 0.2, "checkpoint": 0.1}
@@ -56,7 +56,7 @@ def test_the_parts_of_a_phase_are_those_of_the_examined_steps():
 def test_nearly_all_of_a_wait_is_in_few_of_all_steps():
     pieces = phases(*((step, "forward", 10 * step, 10 * step + 10) for step in range(20)))
     pieces = pieces.with_columns(part=pl.lit("launch"))
-    every = other_steps.AllSteps({}, times((3, "checkpoint", 100), (77, "checkpoint", 100)), list(range(200)))
+    every = other_steps.AllSteps({}, times((3, "checkpoint", 100), (77, "checkpoint", 100)), pl.Series(range(200)))
     assert verdict.few(pieces) == {}
     assert verdict.few(pieces, every) == {"checkpoint": (2, 200)}
 
@@ -220,7 +220,7 @@ def test_chosen_steps_that_were_not_sampled_are_no_wait_for_data(tmp_path):
 
 
 def test_if_only_waits_were_recorded_the_rest_of_other_steps_is_unknown():
-    beside = other_steps.Unsampled(times((1, "data", 100)), 1, 1000 * US)
+    beside = other_steps.Unsampled(times((1, "data", 100)), 1000 * US, pl.Series([1]))
     found = other_steps.of_phases(times((0, "data", 1000)), beside)
     assert found == pytest.approx({"data": 0.55, "other": 0.45})
 
@@ -301,10 +301,10 @@ def test_sampled_steps_that_only_wait_are_no_error(tmp_path, rest):
 def test_collections_that_computing_hides_do_not_count():
     cut = phases((0, "forward", 0, 1000))
     pieces = cut.select("start_ns", "end_ns", part=pl.lit("computing"))
-    every = other_steps.AllSteps({"forward": 1.0}, times(), [0, 1], collecting=0.1, examined=0.1)
+    every = other_steps.AllSteps({"forward": 1.0}, times(), pl.Series([0, 1]), collecting=0.1, examined=0.1)
     assert other_steps.shares(pieces, "part", cut, every) == {"computing": 1.0}
     # no examined step has a collection
-    every = other_steps.AllSteps({"forward": 1.0}, times(), [0, 1], collecting=0.1)
+    every = other_steps.AllSteps({"forward": 1.0}, times(), pl.Series([0, 1]), collecting=0.1)
     assert other_steps.shares(pieces, "part", cut, every) == pytest.approx(
         {"computing": 0.9, "garbage collection": 0.1}
     )

@@ -269,7 +269,7 @@ def diagnose(
         growth=tensor_growth.found(recording, steps, disturbed)
         or process_growth.found(recording, steps, kernels, disturbed),
         on_device=tensor_growth.on_device(recording, steps, disturbed),
-        pauses=pauses.pauses(spans, recording.names, steps, rows if every is None else every.rows),
+        pauses=pauses.pauses(spans, recording.names, steps, rows if every is None else every.rows.to_list()),
         packets=packets.packets(calls),
         links=links.slow(links.bandwidths(calls)),
         waits=dataset.waits(own_spans if every is None else other_steps.fetches(spans, steps, rows), recording.names),

@@ -31,15 +31,18 @@ class Unsampled:
 
     Attributes:
         times: the times of the phases in `KNOWN` in them: `step` (row of `Steps.table`), `phase`, `duration_ns`.
-        count: the number of these steps.
         length_ns: the sum of their durations.
         rows: their rows.
     """
 
     times: pl.DataFrame
-    count: int
     length_ns: int
-    rows: frozenset[int] = frozenset()
+    rows: pl.Series
+
+    @property
+    def count(self) -> int:
+        """Return the number of these steps."""
+        return self.rows.len()
 
 
 @dataclass(frozen=True)
@@ -57,14 +60,14 @@ class AllSteps:
 
     shares: dict[str, float]
     waits: pl.DataFrame
-    rows: list[int]
+    rows: pl.Series
     collecting: float = 0.0
     examined: float = 0.0
 
     @property
     def count(self) -> int:
         """Return the number of steady steps."""
-        return len(self.rows)
+        return self.rows.len()
 
 
 def unsampled(spans: pl.DataFrame, steps: Steps) -> Unsampled | None:
@@ -80,7 +83,7 @@ def unsampled(spans: pl.DataFrame, steps: Steps) -> Unsampled | None:
     calm = coarse.filter(~pl.col("compiles"))
     chosen = coarse if calm.is_empty() else calm
     times = waits(spans, steps).filter(pl.col("step").is_in(chosen["row"].implode()))
-    return Unsampled(times, chosen.height, int(chosen["duration_ns"].sum()), frozenset(chosen["row"].to_list()))
+    return Unsampled(times, int(chosen["duration_ns"].sum()), chosen["row"])
 
 
 def waits(spans: pl.DataFrame, steps: Steps) -> pl.DataFrame:
@@ -142,10 +145,8 @@ def of_phases(times: pl.DataFrame, beside: Unsampled | None) -> dict[str, float]
     sums: dict[str, float] = dict(times.group_by("phase").agg(pl.col("duration_ns").sum()).iter_rows())
     if beside is not None:
         more: dict[str, int] = dict(beside.times.group_by("phase").agg(pl.col("duration_ns").sum()).iter_rows())
-        others, rest = (
-            sum(ns for phase, ns in sums.items() if phase not in KNOWN),
-            beside.length_ns - sum(more.values()),
-        )
+        others = sum(ns for phase, ns in sums.items() if phase not in KNOWN)
+        rest = beside.length_ns - sum(more.values())
         if others:
             sums = {phase: ns if phase in KNOWN else ns * (1 + rest / others) for phase, ns in sums.items()}
         elif rest > 0:
@@ -181,18 +182,20 @@ def every(
     if not rows or (beside is None and len(rows) == len(examined)):
         return None
     times = phases.by_step(cut.filter(pl.col("step").is_in(rows)))
-    every_row = [*rows, *sorted(beside.rows)] if beside is not None else rows
+    examined_row, every_row = pl.Series(examined, dtype=pl.UInt32), pl.Series(rows, dtype=pl.UInt32)
+    if beside is not None:
+        every_row = pl.concat([every_row, beside.rows.cast(pl.UInt32)])
     table = steps.table.with_row_index("step")
     place = intervals.locate(collections["start_ns"], table)
     ends = pl.min_horizontal("end_ns", table["end_ns"].gather(place))
     collected = collections.select(
         step=table["step"].gather(place), phase=pl.lit(bounds.GARBAGE), duration_ns=ends - pl.col("start_ns")
-    ).filter(pl.col("step").is_in(every_row))
+    ).filter(pl.col("step").is_in(every_row.implode()))
     known = [times.filter(pl.col("phase").is_in(KNOWN)), collected, *([] if beside is None else [beside.times])]
     shares = [
-        int(collected.filter(pl.col("step").is_in(some))["duration_ns"].sum())
-        / max(int(table.filter(pl.col("step").is_in(some))["duration_ns"].sum()), 1)
-        for some in (every_row, examined)
+        int(collected.filter(pl.col("step").is_in(some.implode()))["duration_ns"].sum())
+        / max(int(table.filter(pl.col("step").is_in(some.implode()))["duration_ns"].sum()), 1)
+        for some in (every_row, examined_row)
     ]
     return AllSteps(of_phases(times, beside), pl.concat(known, how="vertical_relaxed"), every_row, *shares)
 
