@@ -87,6 +87,23 @@ def test_a_killed_process_lacks_a_file(tmp_path, harm, says):
     assert [window["pid"] for window in found["completeness"]["lost_windows"]] == [4242]
 
 
+@pytest.mark.parametrize(("age_ms", "lacks"), [(20, False), (250, True)])
+def test_a_file_that_a_killed_process_was_making_is_empty(tmp_path, age_ms, lacks):
+    """Two threads made files at the same time: one file has no size yet, the next one has records."""
+    store = made(tmp_path, "running")
+    process = store.processes[0]
+    emptied(store.segment_path(process, MIDDLE))
+    newest = store.segment_path(process, MIDDLE + 1)
+    content = bytearray(newest.read_bytes())
+    times = [slot[0] for slot in fmt.SLOT.iter_unpack(content[fmt.HEADER_SIZE :]) if slot[0] < fmt.LATEST_NS]
+    header = list(fmt.HEADER.unpack_from(content))
+    header[8] = max(times) - age_ms * MS
+    fmt.HEADER.pack_into(content, 0, *header)
+    newest.write_bytes(content)
+    _, warning = summary(store)
+    assert bool(warning) is lacks
+
+
 def test_a_process_may_remove_a_file_that_it_did_not_use(tmp_path):
     store = made(tmp_path)
     spare = store.segment_path(store.processes[0], MIDDLE)

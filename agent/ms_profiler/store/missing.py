@@ -6,11 +6,15 @@ records are missing. A process that was killed leaves all its files, each with t
 """
 
 import os
+from collections.abc import Collection
 from typing import Final
 
 from ms_profiler.store import format as fmt, layout
 from ms_profiler.store.reader import Header, Missing, ProcessStore, ReadCounts, header, read_segment
 
+#: A thread may lose its processor between making a file and setting its size. Meanwhile, another thread may make the
+#: next file. If the job is killed then, the next file is at most this old, ns.
+MAKING: Final = 100_000_000
 #: The pure-Python recorder also counts a record that a thread has begun to write when the process ends.
 _BEGUN: Final = "python"
 
@@ -40,12 +44,12 @@ def _missing(store: ProcessStore, records: int, found: list[tuple[str, int, int]
     return Missing(store.pid, records, first, last, tuple(f"{folder}/{what}" for what, *_ in found))
 
 
-def _gone(paths: list[str], *, newest: bool) -> list[tuple[str, int, int]]:
+def _gone(paths: list[str], unused: Collection[str]) -> list[tuple[str, int, int]]:
     """Return the files that are not there or empty, among those with lower numbers than the newest file.
 
     Args:
         paths: the paths of the files, by number.
-        newest: whether an empty newest file is returned, too.
+        unused: the paths of files that may be empty.
     """
     found, made_ns, following = [], 0, 0
     for path in paths:
@@ -55,7 +59,7 @@ def _gone(paths: list[str], *, newest: bool) -> list[tuple[str, int, int]]:
         head = header(path)
         if head is not None:
             made_ns = head.created_ns
-        elif os.path.getsize(path) == 0 and (newest or path != paths[-1]):
+        elif os.path.getsize(path) == 0 and path not in unused:
             found.append((f"{layout.segment_name(number)} is empty", made_ns, 0))
     return found
 
@@ -63,7 +67,7 @@ def _gone(paths: list[str], *, newest: bool) -> list[tuple[str, int, int]]:
 def _lost_by_ended(store: ProcessStore) -> list[tuple[str, int, int]]:
     """Return where the missing records of a process that ended may have been."""
     paths = layout.segment_paths(store.folder)
-    return [*_gone(paths, newest=True), *_shortened(store)]
+    return [*_gone(paths, ()), *_shortened(store)]
 
 
 def _shortened(store: ProcessStore) -> list[tuple[str, int, int]]:
@@ -89,6 +93,23 @@ def _is_full(path: str, head: Header) -> bool:
     return os.path.getsize(path) >= fmt.HEADER_SIZE + head.capacity * fmt.SLOT_SIZE
 
 
+def _being_made(store: ProcessStore, paths: list[str], heads: dict[str, Header]) -> list[str]:
+    """Return the empty files that a killed process was making when it was killed; they have no record yet.
+
+    Args:
+        store: the store of the process.
+        paths: the paths of the files, by number.
+        heads: the headers of the files that have one.
+    """
+    empty = [path for path in paths if path not in heads and os.path.getsize(path) == 0]
+    if not empty:
+        return []
+    times = [slot[0] for _, segment in store.segments(ReadCounts()) for slot in fmt.SLOT.iter_unpack(segment.slots)]
+    last = max((time for time in times if time < fmt.LATEST_NS), default=0)
+    later = [min((head.created_ns for other, head in heads.items() if other > path), default=last) for path in empty]
+    return [path for path, made_ns in zip(empty, later, strict=True) if made_ns >= last - MAKING]
+
+
 def _lost_by_killed(store: ProcessStore) -> list[tuple[str, int, int]]:
     """Return the files of a killed process that are gone, empty or shorter than at first.
 
@@ -99,7 +120,7 @@ def _lost_by_killed(store: ProcessStore) -> list[tuple[str, int, int]]:
     short = [(path, head) for path, head in heads if not _is_full(path, head)]
     if any(head.control for _, head in short):
         return []
-    found = _gone(paths, newest=False)
+    found = _gone(paths, [*paths[-1:], *_being_made(store, paths, dict(heads))])
     for path, head in short:
         segment = read_segment(path, ReadCounts())
         times = [] if segment is None else [slot[0] for slot in fmt.SLOT.iter_unpack(segment.slots)]
