@@ -61,6 +61,28 @@ def test_nearly_all_of_a_wait_is_in_few_of_all_steps():
     assert verdict.few(pieces, every) == {"checkpoint": (2, 200)}
 
 
+def written(parent, count, sampled, step, name="host", stretch=0):
+    """Write a run of some steps.
+
+    Args:
+        sampled: whether the step of a number is sampled.
+        step: `step(thread, number, start, known)` writes what a step contains, and returns its end; `known` is whether
+            it is sampled.
+        stretch: the number of steps of a stretch; 0 for one stretch.
+    """
+    store = StoreBuilder(parent, f"{name}_4242_20260101000000123_ascend_ms", framework=TORCH)
+    process = store.process()
+    thread = process.thread()
+    start = 50 * MS
+    for number in range(count):
+        begin, known = start, sampled(number)
+        start = step(thread, number, start, known)
+        odd = Flag.STRETCH if stretch and number // stretch % 2 else 0
+        thread.step(number, begin, start, flags=(0 if known else Flag.COARSE) | odd)
+    process.anchor(start + MS)
+    return store.write()
+
+
 def job(parent, name, sampled, saves=True, steps=STEPS, operators=STEPS, waits=0, noise=None):
     """Write a run whose steps take 2 ms, with a checkpoint of 40 ms in each 50th of them; `sampled` chooses steps.
 
@@ -68,12 +90,9 @@ def job(parent, name, sampled, saves=True, steps=STEPS, operators=STEPS, waits=0
     `noise` is given, it seeds for how long the machine is busy, and how much longer steps take then.
     """
     chance, slower = random.Random(noise), 0
-    store = StoreBuilder(parent, f"{name}_4242_20260101000000123_ascend_ms", framework=TORCH)
-    process = store.process()
-    thread = process.thread()
-    start = 50 * MS
-    for number in range(steps):
-        begin, known = start, sampled(number)
+
+    def step(thread, number, start, known):
+        nonlocal slower
         thread.span("forward", Category.FORWARD, start, start + MS)
         if known:
             thread.span("Net", Category.MODULE, start, start + MS)
@@ -88,10 +107,9 @@ def job(parent, name, sampled, saves=True, steps=STEPS, operators=STEPS, waits=0
             if waits:
                 thread.span("copy to the host", Category.SYNC, start + MS, start + MS + int(waits * SAVE * MS))
             start += SAVE * MS
-        flags = (0 if known else Flag.COARSE) | (Flag.STRETCH if number // 40 % 2 else 0)
-        thread.step(number, begin, start, flags=flags)
-    process.anchor(start + MS)
-    return store.write()
+        return start
+
+    return written(parent, steps, sampled, step, name, stretch=40)
 
 
 def summary(path):
@@ -162,25 +180,21 @@ def test_more_checkpoints_are_found_on_a_busy_machine(tmp_path):
 def test_a_large_recording_has_the_parts_of_a_small_one(tmp_path, monkeypatch, what, category):
     """Only the operators of the slowest steps, with checkpoints or collections, and of a few others stay in memory."""
 
+    def step(thread, number, start, known):
+        begin = start
+        thread.span("forward", Category.FORWARD, start, start + MS)
+        thread.span("Net", Category.MODULE, start, start + MS)
+        for call in range(20):
+            thread.span("aten::add", Category.OP, start + call * MS // 20, start + call * MS // 20 + 2 * US)
+        start += 2 * MS
+        if number % 10 == 9:
+            thread.span(what, category, start, start + 4 * MS)
+            start += 4 * MS
+        thread.look(start, begin, start - begin)
+        return start
+
     def busy(parent, name):
-        store = StoreBuilder(parent, f"{name}_4242_20260101000000123_ascend_ms", framework=TORCH)
-        process = store.process()
-        thread = process.thread()
-        start = 50 * MS
-        for number in range(100):
-            begin = start
-            thread.span("forward", Category.FORWARD, start, start + MS)
-            thread.span("Net", Category.MODULE, start, start + MS)
-            for call in range(20):
-                thread.span("aten::add", Category.OP, start + call * MS // 20, start + call * MS // 20 + 2 * US)
-            start += 2 * MS
-            if number % 10 == 9:
-                thread.span(what, category, start, start + 4 * MS)
-                start += 4 * MS
-            thread.step(number, begin, start)
-            thread.look(start, begin, start - begin)
-        process.anchor(start + MS)
-        return store.write()
+        return written(parent, 100, lambda number: True, step, name)
 
     whole = summary(busy(tmp_path, "whole"))
     monkeypatch.setattr(readers_store, "MOST_SLOTS", 100)
@@ -225,50 +239,39 @@ def test_if_only_waits_were_recorded_the_rest_of_other_steps_is_unknown():
     assert found == pytest.approx({"data": 0.55, "other": 0.45})
 
 
+def pass_of(thread, start, end, known):
+    """Write a forward pass, with its module and its operator if the step is sampled."""
+    thread.span("forward", Category.FORWARD, start, end)
+    if known:
+        thread.span("Net", Category.MODULE, start, end)
+        thread.span("aten::mm", Category.OP, start, end)
+
+
 def test_steps_that_compile_count_neither_as_sampled_nor_as_other_steps(tmp_path):
-    store = StoreBuilder(tmp_path, framework=TORCH)
-    process = store.process()
-    thread = process.thread()
-    start = 50 * MS
-    for number in range(200):
-        begin, known = start, number % 20 < 10
+    def step(thread, number, start, known):
         thread.span("next", Category.DATA, start, start + MS)
         if number % 5 == 4:
             thread.span("compile", Category.COMPILE, start + MS, start + 7 * MS)
             start += 6 * MS
-        thread.span("forward", Category.FORWARD, start + MS, start + 2 * MS)
-        if known:
-            thread.span("Net", Category.MODULE, start + MS, start + 2 * MS)
-            thread.span("aten::mm", Category.OP, start + MS, start + 2 * MS)
-        start += 3 * MS
-        thread.step(number, begin, start, flags=0 if known else Flag.COARSE)
-    process.anchor(start + MS)
-    found = summary(store.write())
+        pass_of(thread, start + MS, start + 2 * MS, known)
+        return start + 3 * MS
+
+    found = summary(written(tmp_path, 200, lambda number: number % 20 < 10, step))
     assert found["bounds"]["shares"]["data"] == pytest.approx(1 / 3, abs=0.001)
 
 
 def test_garbage_collections_count_in_all_steps(tmp_path):
     """Two long collections are in steps that were not sampled, many short ones in all steps."""
-    store = StoreBuilder(tmp_path, framework=TORCH)
-    process = store.process()
-    thread = process.thread()
-    start = 50 * MS
-    for number in range(200):
-        begin, known = start, number % 40 < 8
+
+    def step(thread, number, start, known):
         thread.span("next", Category.DATA, start, start + MS)
-        start += MS
-        thread.span("forward", Category.FORWARD, start, start + 2 * MS)
-        if known:
-            thread.span("Net", Category.MODULE, start, start + 2 * MS)
-            thread.span("aten::mm", Category.OP, start, start + 2 * MS)
-        start += 2 * MS
+        pass_of(thread, start + MS, start + 3 * MS, known)
+        start += 3 * MS
         took = 100 * MS if number in (90, 150) else MS // 10
         thread.span("garbage collection, generation 2", Category.OTHER, start, start + took)
-        start += took
-        thread.step(number, begin, start, flags=0 if known else Flag.COARSE)
-    process.anchor(start + MS)
-    path = store.write()
-    found = summary(path)
+        return start + took
+
+    found = summary(written(tmp_path, 200, lambda number: number % 40 < 8, step))
     truth = (2 * 100 + 198 * 0.1) / (200 * 3 + 2 * 100 + 198 * 0.1)
     assert found["bounds"]["shares"]["garbage collection"] == pytest.approx(truth, rel=0.02)
     assert found["bounds"]["shares"]["data"] == pytest.approx((1 - truth) / 3, rel=0.02)
@@ -284,17 +287,11 @@ def test_garbage_collections_count_in_all_steps(tmp_path):
 
 @pytest.mark.parametrize("rest", [0, 2])
 def test_sampled_steps_that_only_wait_are_no_error(tmp_path, rest):
-    store = StoreBuilder(tmp_path, framework=TORCH)
-    process = store.process()
-    thread = process.thread()
-    start = 50 * MS
-    for number in range(100):
-        begin, known = start, number % 10 < 5
+    def step(thread, number, start, known):
         thread.span("next", Category.DATA, start, start + MS)
-        start += MS if known else (1 + rest) * MS
-        thread.step(number, begin, start, flags=0 if known else Flag.COARSE)
-    process.anchor(start + MS)
-    shares = summary(store.write())["bounds"]["shares"]
+        return start + (MS if known else (1 + rest) * MS)
+
+    shares = summary(written(tmp_path, 100, lambda number: number % 10 < 5, step))["bounds"]["shares"]
     assert shares["data"] == pytest.approx(1 / (1 + rest / 2), rel=0.02)
 
 

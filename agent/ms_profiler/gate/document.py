@@ -3,7 +3,7 @@
 from typing import Any, Final
 
 from ms_profiler.analysis.comparison import causes
-from ms_profiler.analysis.metrics.other_steps import KNOWN
+from ms_profiler.analysis.comparison.sampled import in_all_steps
 from ms_profiler.gate.figures import Kind
 from ms_profiler.gate.significance import ALPHA
 from ms_profiler.gate.verdicts import Decision, Judged, Verdict
@@ -54,8 +54,8 @@ def _first(decision: Decision, why: dict[str, Any] | None) -> str:
         return ""
     whole = why["change_ms"]
     first = max(told, key=_change) if whole <= 0 else told[0]
-    everywhere = why["mean"] and first["kind"] in KNOWN
-    of = (" on average" if why["mean"] else "") + (", in sampled steps" if why["sampled"] and not everywhere else "")
+    of_sampled = why["sampled"] and not in_all_steps(first["kind"], why["mean"])
+    of = (" on average" if why["mean"] else "") + (", in sampled steps" if of_sampled else "")
     if whole <= 0:
         text = f" The largest increase{of} is {first['change_ms']:+.3g} ms: {first['what']}"
     else:

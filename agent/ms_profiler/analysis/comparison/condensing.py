@@ -20,7 +20,7 @@ from ms_profiler.analysis.comparison.digest import (
     Named,
 )
 from ms_profiler.analysis.comparison.step_time import StepTime
-from ms_profiler.analysis.metrics import dataset, intervals, long_kernels, module_tree, other_steps, phases
+from ms_profiler.analysis.metrics import dataset, intervals, long_kernels, module_tree, phases
 from ms_profiler.analysis.metrics.diagnosis import Diagnosis, diagnose
 from ms_profiler.analysis.metrics.measures import Measures
 from ms_profiler.analysis.metrics.steps import settled, stepping
@@ -53,20 +53,20 @@ def condense(measures: Measures) -> Digest:
     more = long_kernels.excess(long, measures.stream.table)
     parts = _parts(measures, found, inside, usual, more)
     others = sampled.others(measures)
-    step, waits = _step(measures, steady, others), None
-    columns = "row", "start_ns", "duration_ns"
-    every = steady.select(columns) if others is None else pl.concat([steady.select(columns), others.select(columns)])
-    step = replace(step, wait_blocks=step_waits.by_block(other_steps.waits(measures.spans, measures.steps), every))
-    if others is not None:
-        waits = step_waits.waits(measures, steady, others, step.recorded_ns - step.median_ns)
-        step = replace(step, mean_ns=step.mean_ns + waits.missing_ns, excesses=tuple(waits.excesses))
+    step = _step(measures, steady, others)
+    waits = step_waits.waits(measures, steady, others, step.recorded_ns - step.median_ns)
+    step = replace(
+        step,
+        mean_ns=step.mean_ns + waits.missing_ns,
+        excesses=tuple(waits.excesses),
+        wait_blocks=waits.blocks,
+    )
     average = None
     if recurrence.apart(step.median_ns, step.mean_ns):
         ordered = steady.sort("start_ns")
         whole = recurrence.kept(ordered["row"].to_list(), ordered["duration_ns"].to_list())
         known = set(inside)
-        average = _parts(measures, found, inside, [row for row in whole if row in known], more)
-        average = average if waits is None else waits.added(average)
+        average = waits.added(_parts(measures, found, inside, [row for row in whole if row in known], more))
     return Digest(
         version=VERSION,
         source=os.path.basename(os.path.abspath(recording.directory)),

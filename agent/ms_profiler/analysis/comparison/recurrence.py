@@ -23,7 +23,6 @@ APART: Final = 0.02
 SURE: Final = 0.95
 #: a run shows whether long steps recur if its blocks have at least this number of steps
 FEWEST: Final = 3
-
 #: the part of the difference that waits must make up if they show alone that long steps recur
 MUCH: Final = 0.5
 

@@ -89,6 +89,16 @@ def notes(kind: Sampled, names: tuple[str, str]) -> list[str]:
     return [f"{who} step times contain the cost of recording. {parts}"]
 
 
+def in_all_steps(kind: str, mean: bool) -> bool:
+    """Return whether a cause comes from all steps, though other causes come from sampled steps.
+
+    Args:
+        kind: the kind of the contributor.
+        mean: whether the mean steps are compared, which have the waits of all steps (`step_waits`).
+    """
+    return mean and kind in other_steps.KNOWN
+
+
 def recorded(step: StepTime) -> int:
     """Return the median of the recorded steady steps of a run, in ns. It contains the cost of recording.
 

@@ -17,16 +17,18 @@ from ms_profiler.analysis.metrics.measures import Measures
 
 @dataclass(frozen=True)
 class Waits:
-    """The time per step of each phase that is recorded in every step of a sampled run.
+    """The time per step of each phase that is recorded in every step.
 
     Single long steps (`recurrence.kept`) are left out.
 
     Attributes:
-        every: phase -> ns per step, in all steady steps.
+        blocks: see `StepTime.wait_blocks`.
+        every: phase -> ns per step, in all steady steps. This and the next two are empty if all steps were recorded.
         others: phase -> ns per step, in the steady steps that were not sampled.
         excesses: see `StepTime.excesses`.
     """
 
+    blocks: dict[str, tuple[float, ...]]
     every: dict[str, float]
     others: dict[str, float]
     excesses: list[float]
@@ -62,31 +64,28 @@ def _scaled(cells: list[Cell], part: str, ns: int) -> list[Cell]:
     return [replace(cell, ns=round(cell.ns * ns / before)) if cell.part == part else cell for cell in cells]
 
 
-def waits(measures: Measures, steady: pl.DataFrame, others: pl.DataFrame, cost_ns: int) -> Waits:
-    """Return the waits of a sampled run.
+def waits(measures: Measures, steady: pl.DataFrame, others: pl.DataFrame | None, cost_ns: int) -> Waits:
+    """Return the waits of a run.
 
     Args:
         measures: the measures of the run.
-        steady: its sampled steady steps, with `row`.
-        others: its steady steps that were not sampled, with `row`.
+        steady: its recorded steady steps, with `row`.
+        others: its steady steps that were not sampled, with `row`; None if all steps were recorded.
         cost_ns: by how much the median step is longer because it is recorded.
     """
     times = other_steps.waits(measures.spans, measures.steps)
+    if others is None:
+        return Waits(_by_block(times, steady), {}, {}, [])
     columns = "row", "start_ns", "duration_ns"
-    every = pl.concat([steady.select(columns).with_columns(pl.col("duration_ns") - cost_ns), others.select(columns)])
-    excesses = recurrence.excesses(every.sort("start_ns")["duration_ns"].to_list())
-    return Waits(_mean(times, every), _mean(times, others), excesses)
+    every = pl.concat([steady.select(columns), others.select(columns)])
+    free = pl.concat([steady.select(columns).with_columns(pl.col("duration_ns") - cost_ns), others.select(columns)])
+    excesses = recurrence.excesses(free.sort("start_ns")["duration_ns"].to_list())
+    return Waits(_by_block(times, every), _mean(times, free), _mean(times, others), excesses)
 
 
-def by_block(times: pl.DataFrame, steps: pl.DataFrame) -> dict[str, tuple[float, ...]]:
-    """Return the value of `StepTime.wait_blocks`.
-
-    Args:
-        times: the times of phases by step, from `other_steps.waits`.
-        steps: the steady steps, with `row`, `start_ns` and `duration_ns`.
-    """
-    ordered = steps.sort("start_ns")
-    rows = recurrence.kept(ordered["row"].to_list(), ordered["duration_ns"].to_list())
+def _by_block(times: pl.DataFrame, steps: pl.DataFrame) -> dict[str, tuple[float, ...]]:
+    """Return the value of `StepTime.wait_blocks` for some steps, with `row`, `start_ns` and `duration_ns`."""
+    rows = _kept(steps)
     found = {}
     for (phase,), own in times.filter(pl.col("step").is_in(rows)).group_by("phase"):
         spent = dict(own.select("step", "duration_ns").iter_rows())
@@ -96,7 +95,12 @@ def by_block(times: pl.DataFrame, steps: pl.DataFrame) -> dict[str, tuple[float,
 
 
 def _mean(times: pl.DataFrame, steps: pl.DataFrame) -> dict[str, float]:
-    ordered = steps.sort("start_ns")
-    rows = recurrence.kept(ordered["row"].to_list(), ordered["duration_ns"].to_list())
+    rows = _kept(steps)
     summed = times.filter(pl.col("step").is_in(rows)).group_by("phase").agg(pl.col("duration_ns").sum())
     return {phase: total / max(len(rows), 1) for phase, total in summed.iter_rows()}
+
+
+def _kept(steps: pl.DataFrame) -> list[int]:
+    """Return the rows of the steps without single long ones, in order."""
+    ordered = steps.sort("start_ns")
+    return recurrence.kept(ordered["row"].to_list(), ordered["duration_ns"].to_list())

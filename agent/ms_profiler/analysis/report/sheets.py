@@ -9,10 +9,9 @@ from ms_profiler.analysis.comparison.causes import MACHINE, REMARKABLE, Causes, 
 from ms_profiler.analysis.comparison.comparing import Comparison, NamedRow, Row
 from ms_profiler.analysis.comparison.outside_steps import MUCH
 from ms_profiler.analysis.comparison.recurrence import apart, single
-from ms_profiler.analysis.comparison.sampled import Sampled
+from ms_profiler.analysis.comparison.sampled import Sampled, in_all_steps
 from ms_profiler.analysis.comparison.side import Side
 from ms_profiler.analysis.metrics.advice.base import length, size
-from ms_profiler.analysis.metrics.other_steps import KNOWN
 from ms_profiler.analysis.report.bounded import PARTS
 
 #: number of rows of a table by default
@@ -103,7 +102,7 @@ def _because(causes: Causes) -> str:
     if not told:
         sampled = causes.sampled != Sampled.NONE.value and causes.change_ns
         return "; the sampled steps do not show why." if sampled else "."
-    everywhere = causes.sampled == Sampled.NONE.value or (causes.mean and told[0].kind in KNOWN)
+    everywhere = causes.sampled == Sampled.NONE.value or in_all_steps(told[0].kind, causes.mean)
     text = f": {'' if everywhere else 'in sampled steps, '}{named[0]}"
     own = next((at for at, each in enumerate(told) if each.kind not in MACHINE and toward(each, change) > 0), 0)
     return f"{text}; the largest part of the job itself is {named[own]}." if own else f"{text}."
