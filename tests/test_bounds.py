@@ -1,5 +1,6 @@
 """The parts that bound a step are those that a person computed by hand, in microseconds."""
 
+import polars as pl
 import pytest
 from microseconds import US, phases, shown, spans, table
 from ms_profiler.analysis.metrics import bounds, intervals, scheduling
@@ -54,6 +55,13 @@ def test_before_a_wait_in_which_nothing_computes_the_script_launched_nothing():
     assert parts(bursts, **seen)[1] == (0, "launch", 10, 1000)
     two = phases((0, "other", 0, 1000), (0, "data", 1000, 1100), (9, "data", 2000, 3000))
     assert parts(two, **seen)[1] == (0, "host", 10, 1000)
+    # a callback reads values in 30 us each, and works with them; the next kernel comes long after that
+    reads = phases((0, "other", 0, 1000), (0, "sync", 1000, 1030), (0, "other", 1030, 2000), (0, "data", 2000, 2040))
+    late = seen | {"operators": [(0, 10), (2200, 2300)], "computing": [(0, 10), (2200, 2300)]}
+    called = pl.concat([reads, phases((0, "compute (graph)", 2040, 2300))])
+    assert [part for _, part, _, _ in parts(called, **late)] == [
+        *("computing", "host", "sync", "host", "data", "launch", "computing")
+    ]
     # a kernel that runs during the read was launched before the read
     seen |= {"operators": [(0, 10), (1020, 1030)], "computing": [(0, 10), (1020, 1030)]}
     assert parts(cut, **seen)[:3] == [(0, "computing", 0, 10), (0, "launch", 10, 1000), (0, "sync", 1000, 1020)]

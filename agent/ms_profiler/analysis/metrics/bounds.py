@@ -38,8 +38,8 @@ GAP: Final = 5_000_000
 #: processor time is known and the stepping thread itself runs the operators. PyTorch's dispatch and the call of a
 #: module take up to 50 us; a layer of pure Python that took 0.76 ms counted as launching with a limit of 1 ms
 GAP_RUN: Final = 300_000
-#: within this time in ns, the first of the operators in a queue begins to run
-QUEUED: Final = 50_000
+#: within this time in ns, an operator that was queued begins to run if nothing else runs
+QUEUED: Final = 100_000
 #: an operator that runs on a processor for up to this many ns counts as launching, because its dispatch takes as long
 #: as its work
 SHORT: Final = 20_000
@@ -176,7 +176,8 @@ def _shared_out(pieces: pl.DataFrame, cells: pl.DataFrame, operators: bool, besi
 def _before_waits(pieces: pl.DataFrame) -> pl.Series:
     """Return for each piece whether the next event is a wait of the host during which nothing begins to compute.
 
-    Before this wait, the host queued nothing: queued work would run before the end of the wait, if that is not short.
+    Before this wait, the host queued nothing: queued work would run before the end of the wait, or soon after the begin
+    of a short wait. A callback may read many values in 30 us each, and work with each of them.
 
     Args:
         pieces: the pieces of `_shared_out`, sorted by time.
@@ -188,13 +189,17 @@ def _before_waits(pieces: pl.DataFrame) -> pl.Series:
         "apart",
         wait=pl.col("phase").is_in([*WAITS, SYNC]),
         run=pl.struct("phase", "apart").rle_id(),
-        length=pl.col("end_ns") - pl.col("start_ns"),
+        start_ns="start_ns",
     )
-    marked = marked.with_columns(last=(pl.col("run") != pl.col("run").shift(-1)).fill_null(True))
-    # the pieces of a wait before its last one only pass on what follows
-    long = pl.col("wait") & pl.col("last") & (pl.col("length").sum().over("run") >= QUEUED)
     computes = (pl.col("part") == COMPUTING) | (pl.col("ran") > 0)
-    event = pl.when(computes).then(pl.lit(False)).when(long).then(pl.lit(True))
+    marked = marked.with_columns(
+        last=(pl.col("run") != pl.col("run").shift(-1)).fill_null(True),
+        next_ns=pl.when(computes).then("start_ns").backward_fill().over("apart"),
+        begun_ns=pl.col("start_ns").min().over("run"),
+    )
+    # the pieces of a wait before its last one only pass on what follows
+    alone = (pl.col("next_ns") - pl.col("begun_ns") >= QUEUED).fill_null(True)
+    event = pl.when(computes).then(pl.lit(False)).when(pl.col("wait") & pl.col("last") & alone).then(pl.lit(True))
     return marked.select(event.alias("unused"), "apart").select(
         pl.col("unused").backward_fill().over("apart").fill_null(False)
     )["unused"]
