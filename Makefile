@@ -31,9 +31,10 @@ test-robustness: $(VENV)/.tests $(VENV)/.robustness ## Run jobs beside other too
 
 # KEEP=DIR keeps the inputs that fail.
 EXECUTIONS ?= 20000
+PARSED     ?= 100000
 SEED       ?= 20
-fuzz: $(VENV)/.tests ## Read damaged results, traces, databases, baselines and options: EXECUTIONS of them.
-	MS_PROFILER_EXECUTIONS=$(EXECUTIONS) MS_PROFILER_SEED=$(SEED) $(PY) -m pytest -n auto tests/robustness/test_fuzzing.py $(PYTEST_ARGS)
+fuzz: $(VENV)/.tests ## Read EXECUTIONS damaged results, traces, databases and other files; parse PARSED contents of each kind.
+	MS_PROFILER_EXECUTIONS=$(EXECUTIONS) MS_PROFILER_PARSED=$(PARSED) MS_PROFILER_SEED=$(SEED) $(PY) -m pytest -n auto tests/robustness/test_fuzzing.py $(PYTEST_ARGS)
 
 # A test says when it skips for lack of Chromium or of data (MS_PROFILER_TEST_DATA, MS_PROFILER_TEST_GPU_TRACES).
 test-browser: $(VENV)/.tests ## Look at every view of the page in Chromium, with real jobs, and take the pictures of docs/.

@@ -262,8 +262,11 @@ def _rows(wait, path):
             for _ in range(wait.choice((1, 3, 10))):
                 table = wait.choice(tables)
                 columns = [row[1] for row in connection.execute(f'pragma table_info("{table}")')]
-                column, way = wait.choice(columns), wait.randrange(6)
-                if way == 0:
+                column, way = wait.choice(columns), wait.randrange(7)
+                if way == 6:
+                    odd = wait.choice(("of two words", "a); SELECT 1; --", "select", "'", table + "\n"))
+                    connection.execute(f'create table if not exists "{odd}" ("{column}")')
+                elif way == 0:
                     connection.execute(f'drop table "{table}"')
                 elif way == 1:
                     connection.execute(f'alter table "{table}" rename column "{column}" to "other"')
@@ -303,20 +306,30 @@ def damage(wait, source, target):
         path = wait.choice(files)
         if not path.exists():
             continue
-        chance = wait.random()
-        if path.suffix == ".db" and chance < 0.6 and _rows(wait, path):
-            changes.append(f"rows of {path.name}")
-            continue
-        if chance < 0.04 and not source.is_file():
+        if wait.random() < 0.04 and not source.is_file():
             path.unlink()
             changes.append(f"no {path.name}")
-            continue
-        data = bytearray(path.read_bytes())
-        if not data:
-            continue
-        changes.append(f"{_changed(wait, chance, path.suffix, data)} of {path.name}")
-        path.write_bytes(data)
+        else:
+            changes.append(change(wait, path))
     return "; ".join(changes)
+
+
+def change(wait, path):
+    """Damage one file in a way that suits the suffix of its name, and return a text that names the change.
+
+    Args:
+        wait: the random generator.
+        path: the file.
+    """
+    chance = wait.random()
+    if path.suffix == ".db" and chance < 0.6 and _rows(wait, path):
+        return f"rows of {path.name}"
+    data = bytearray(path.read_bytes())
+    if not data:
+        return f"nothing of {path.name}"
+    way = _changed(wait, chance, path.suffix, data)
+    path.write_bytes(data)
+    return f"{way} of {path.name}"
 
 
 def _changed(wait, chance, suffix, data):

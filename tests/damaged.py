@@ -3,6 +3,7 @@
 import gzip
 import json
 import random
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -138,4 +139,37 @@ def survives(paths, seed, first, count, seconds=20, reader="result", **extra):
     *wrong, ended = [json.loads(line) for line in done.stdout.splitlines()] or [None]
     assert done.returncode == 0, (done.returncode, wrong, done.stderr[-2000:])
     assert sum(ended.values()) + len(wrong) >= count
+    return wrong, ended
+
+
+def parses(paths, pattern, folder, parser, seed, first, count):
+    """Run a program that parses damaged copies of single files.
+
+    Args:
+        paths: the files or results to copy.
+        pattern: the files of the copies to damage, as for `Path.glob`.
+        folder: the folder that gets the copies.
+        parser: the name of the parser in `programs/damaged_parts.py`.
+        seed: the seed of the random damage.
+        first: the number of the first damage.
+        count: the number of damages.
+
+    Returns:
+        The damages after which the parser ended in a forbidden way, and the number of damages for each allowed ending.
+    """
+    for number, path in enumerate(paths):
+        target = folder / str(number) / path.name
+        target.parent.mkdir()
+        (shutil.copytree if path.is_dir() else shutil.copyfile)(path, target)
+    words = [PROGRAMS / "damaged_parts.py", parser, seed, first, count, *sorted(folder.glob(pattern))]
+    done = subprocess.run(
+        [sys.executable, *map(str, words)],
+        env=environment(PYTHONPATH=str(TESTS), POLARS_MAX_THREADS="1"),
+        capture_output=True,
+        text=True,
+        timeout=60 + count,
+        check=False,
+    )
+    *wrong, ended = [json.loads(line) for line in done.stdout.splitlines()] or [None]
+    assert done.returncode == 0, (done.returncode, wrong, done.stderr[-2000:])
     return wrong, ended

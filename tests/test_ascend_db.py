@@ -1,5 +1,6 @@
 import shutil
 import sqlite3
+from pathlib import Path
 
 import pytest
 from ascend_builder import TASKS, AscendBuilder, sample
@@ -60,6 +61,23 @@ def test_a_table_that_is_not_there_is_empty(tmp_path, table):
     recording = read(path)
     assert recording.device.tasks.height == (2 if table == "COMMUNICATION_OP" else 3)
     assert not recording.counts.damaged
+
+
+def test_sqlites_message_about_a_damaged_schema_is_no_utf_8(tmp_path):
+    path = Path(ascend_db.database(str(sample(tmp_path).database())))
+    path.write_bytes(path.read_bytes().replace(b"CREATE TABLE CANN", b"CR\xc5ATE TABLE CANN"))
+    with pytest.raises(StoreError, match="texts that are not UTF-8"):
+        read(path.parent.parent)
+
+
+@pytest.mark.parametrize("name", ["more than one", "a); SELECT 1; --", '"', "select"])
+def test_a_table_with_an_odd_name_hides_no_other(tmp_path, name):
+    path = sample(tmp_path).database()
+    before = read(path)
+    edit(path, 'CREATE TABLE "{}" (x)'.format(name.replace('"', '""')))
+    after = read(path)
+    assert not after.counts.damaged
+    assert after.device.tasks.equals(before.device.tasks) and after.spans.equals(before.spans)
 
 
 def test_rows_that_make_no_sense_are_counted(tmp_path):

@@ -569,6 +569,25 @@ def test_work_in_every_fifth_step_is_a_cause_with_its_mean_time(calm, tmp_path):
     assert back["causes"]["mean"] and named(back) == [("code of the script outside of modules", -20.0)]
 
 
+@pytest.mark.parametrize(("steps", "before", "after"), [((30, 30), 30.0, 40.0), ((25, 100), 40.0, 40.0)])
+def test_work_in_too_few_steps_to_recur_makes_no_mean_step_shorter(tmp_path, steps, before, after):
+    """Of two long steps in a run, those of 47 ms belong to the mean step; those of 57 ms look like disturbed steps."""
+    for name, count, pause in zip("ab", steps, (before, after), strict=True):
+        for number in range(5):
+            factor = 1 + (number - 2) / 1000
+            compared_run(tmp_path / name, number=number, factor=factor, steps=count, every=10, pause=pause)
+    first, second = tmp_path / "a", tmp_path / "b"
+    assert not as_json(first, second)["causes"]["mean"]
+    assert "On average" not in compared(first, second).splitlines()[0]
+
+
+def test_a_run_without_known_parts_is_no_divisor():
+    """A trace may have kernels and no operators or launches: then nothing of its steps is known."""
+    nothing, work = made({}, step=10.0), made(network(), step=13.0)
+    assert basis.causes([nothing], [work]).change_ns == 3 * MS
+    assert basis.causes([work], [nothing]).change_ns == -3 * MS
+
+
 def test_a_mean_without_a_single_long_step_says_so(calm, tmp_path):
     after = compared_run(tmp_path, steps=61, every=5, pause=100.0, long=1000.0)
     assert as_json(calm, after)["after"]["left_out"] == 1

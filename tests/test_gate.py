@@ -83,6 +83,11 @@ def metric(content, name):
     return found
 
 
+def test_a_longer_run_that_recompiles_as_often_a_step_is_no_regression(gate, tmp_path):
+    shorter, longer = (compared_run(tmp_path / str(steps), steps=steps, compiles=1.0) for steps in (20, 40))
+    assert gate("--runs", shorter, "--versus", longer)[0] == 0
+
+
 def test_equal_sides_pass(gate, pools):
     code, content, _ = gate("--runs", *pools["usual"], "--versus", *pools["same"])
     assert (code, content["verdict"], content["runs"]) == (0, "pass", {"base": 5, "new": 5})

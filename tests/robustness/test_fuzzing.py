@@ -9,7 +9,7 @@ test-robustness`.
 import os
 
 import pytest
-from damaged import small_files, sources, survives
+from damaged import parses, small_files, sources, survives
 from recorded import recorded
 
 SEED = os.environ.get("MS_PROFILER_SEED", "20")
@@ -28,6 +28,19 @@ READERS = {
     "options": ("options", 0.1),
     "dynamic": ("dynamic", 0.05),
 }
+PARSED = int(os.environ.get("MS_PROFILER_PARSED", "1000"))
+#: parser in `damaged_parts.py` -> the names of its inputs, and a pattern of the files to damage
+PARSERS = {
+    "records": (("store",), "**/*.seg"),
+    "trace": (("kineto", "text"), "**/*trace*.json"),
+    "packed": (("kineto",), "**/*.json.gz"),
+    "cells": (("text",), "**/*.csv"),
+    "rows": (("database",), "**/*.db"),
+    "options": (("options",), "**/*.json"),
+    "dynamic": (("dynamic",), "**/*.json"),
+}
+#: number of inputs that one process parses
+PARSED_PART = 20_000
 #: number of inputs that one process reads; its time limit is the limit of one input times this number
 PART = 50
 PARTS = [
@@ -59,5 +72,16 @@ def inputs(tmp_path_factory):
 @pytest.mark.parametrize(("kind", "first", "count"), PARTS, ids=[f"{kind}-{first}" for kind, first, _ in PARTS])
 def test_damaged_input_is_read_or_refused(inputs, kind, first, count):
     wrong, ended = survives(inputs[kind], f"{SEED} {kind}", first, count, reader=READERS[kind][0])
+    assert wrong == []
+    assert sum(ended.values()) == count
+
+
+@pytest.mark.parametrize("first", range(0, PARSED, PARSED_PART))
+@pytest.mark.parametrize("parser", PARSERS)
+def test_a_parser_takes_or_refuses_damaged_content(inputs, parser, first, tmp_path):
+    kinds, pattern = PARSERS[parser]
+    count = min(PARSED_PART, PARSED - first)
+    paths = [path for kind in kinds for path in inputs[kind]]
+    wrong, ended = parses(paths, pattern, tmp_path, parser, SEED, first, count)
     assert wrong == []
     assert sum(ended.values()) == count

@@ -48,6 +48,8 @@ def faults(digest: Digest) -> Iterator[str]:
     elif digest.step.count < STEPS:
         steps = "step" if digest.step.count == 1 else "steps"
         yield f"{name} has {digest.step.count} steady {steps}; a median needs {STEPS} or more."
+    elif digest.step.median_ns <= 0:
+        yield f"{name} has steps that take no time."
 
 
 def mismatches(base: Fingerprint, new: Fingerprint) -> list[str]:

@@ -55,7 +55,8 @@ class Figure:
 
     Attributes:
         value: the value in a typical step, or in the whole run.
-        least: the smallest value of all steps; for a figure of the whole run, `value` itself.
+        least: the smallest value of all steps. For a count of the whole run, `value` divided by the number of steps: a
+            longer run may recompile more often. For other figures of the whole run, `value` itself.
     """
 
     value: float
@@ -119,7 +120,8 @@ def of(digest: Digest, reference: Digest | None = None) -> dict[str, Figure]:
         found[_OUTSIDE + outside_steps.PARTS.get(name, name)] = _single(part.ns / 1e6)
     for name, count in digest.counts.items():
         label = name.replace("_", " ") + (_STEP if count.per == "step" else _RUN)
-        found[label] = Figure(count.value, count.least)
+        least = count.least if count.per == "step" else count.value / max(digest.step.total, 1)
+        found[label] = Figure(count.value, least)
     held = (digest.memory.host, digest.memory.device, digest.memory.allocated)
     for known, size in zip(MEMORY, held, strict=True):
         if size is not None:

@@ -278,7 +278,7 @@ class _Pairs:
         return sorted(
             (after / before, before)
             for (kind, _), (before, after) in self.ns.items()
-            if kind in (MODULE, OUTSIDE, KERNEL) and before >= least and after > 0
+            if kind in (MODULE, OUTSIDE, KERNEL) and before >= max(least, 1) and after > 0
         )
 
     def computing_ns(self) -> int:

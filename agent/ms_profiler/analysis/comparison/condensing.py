@@ -96,6 +96,8 @@ def condense(measures: Measures) -> Digest:
         outside=outside_steps.parts(measures),
         average=average,
         interrupted=0.0 if long is None else long.share,
+        ended_ns=int(max(recording.processes["last_ns"].to_list(), default=0)),
+        job=recording.info.job,
     )
 
 

@@ -89,7 +89,8 @@ class Count:
 
     Attributes:
         value: the median count of the steady steps, or the count of the whole run.
-        least: the smallest count of a steady step; `value` itself for a count of the whole run.
+        least: the smallest count of a steady step; `value` itself for a count of the whole run. If a launch has several
+            ranks, `value`, `least` and `most` are means over the ranks: so more work of any rank shows.
         most: the largest count of a steady step; `value` itself for a count of the whole run.
         per: "step" or "run".
     """
@@ -290,6 +291,8 @@ class Digest:
         average: the parts of the mean step; None if it hardly differs from a usual step.
         interrupted: the excess of interrupted kernels (`metrics.long_kernels`) as a share of the time of all kernels.
             The times of modules and kernels do not contain this excess.
+        ended_ns: the time of the last record, ns since the epoch; 0 if unknown.
+        job: the name of the launch on its host (`store.run_info.RunInfo.job`); empty if unknown.
     """
 
     version: int
@@ -315,6 +318,8 @@ class Digest:
     own_work: dict[str, int] = field(default_factory=dict)
     average: Average | None = None
     interrupted: float = 0.0
+    ended_ns: int = 0
+    job: str = ""
 
     def to_dict(self) -> dict[str, Any]:
         """Return the digest as a dictionary for JSON."""
@@ -357,6 +362,8 @@ _ADDED: Final[dict[str, Any]] = {
     "outside": {},
     "own_work": {},
     "interrupted": 0.0,
+    "ended_ns": 0,
+    "job": "",
 }
 
 #: largest number in a digest: nanoseconds since the epoch and bytes have 64 bits

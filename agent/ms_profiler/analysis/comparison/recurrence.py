@@ -23,7 +23,8 @@ APART: Final = 0.02
 SURE: Final = 0.95
 #: a run shows whether long steps recur if its blocks have at least this number of steps
 FEWEST: Final = 3
-#: the part of the difference that waits must make up if they show alone that long steps recur
+#: the part of the difference that waits must make up if they show alone that long steps recur, and the part of it that
+#: must be left if single long steps count, too
 MUCH: Final = 0.5
 
 _Item = TypeVar("_Item")
@@ -124,11 +125,29 @@ def recurs(before: Sequence[Digest], after: Sequence[Digest], more: float) -> bo
     """
     if min(len(run.step.durations_ns) for run in (*before, *after)) < BLOCKS * FEWEST:
         return False
+    if not _lasts(before, after, more):
+        return False
     whole = min(len(before), len(after)) >= BLOCKS
     first, second = ([excess for run in side for excess in _excesses(run, whole)] for side in (before, after))
     return _surely(first, second) or any(
         _surely(*sides) and (fmean(sides[1]) - fmean(sides[0])) / more >= MUCH for sides in _waits(before, after)
     )
+
+
+def _lasts(before: Sequence[Digest], after: Sequence[Digest], more: float) -> bool:
+    """Return whether `more` has the same sign, and at least half its size, if single long steps count, too.
+
+    Work in two of 30 steps looks like two disturbed steps once it is longer than the limit. Then the mean step of the
+    slower version lacks this work, and that of the faster version has it. A short run may lack work that a long run of
+    the same job shows.
+    """
+    first, second = (median(_long(run.step.durations_ns) for run in side) for side in (before, after))
+    return (1 + (second - first) / more) >= MUCH
+
+
+def _long(durations: Sequence[int]) -> float:
+    """Return by how much single long steps would lengthen the mean step, ns."""
+    return fmean(durations) - mean(durations) if durations else 0.0
 
 
 def _waits(before: Sequence[Digest], after: Sequence[Digest]) -> Iterator[list[list[float]]]:

@@ -13,6 +13,7 @@ from ms_profiler.analysis.comparison.digest import (
     Count,
     DataWait,
     Digest,
+    Fingerprint,
     Memory,
     Module,
     Named,
@@ -23,6 +24,8 @@ from ms_profiler.errors import StoreError, UsageError
 
 #: results belong to one launch only if their runs began within this time, in ns
 TOGETHER: Final = 300 * 10**9
+#: largest expected difference between the wall clocks of two machines, ns
+CLOCKS: Final = 60 * 10**9
 
 
 def digest(path: str) -> Digest:
@@ -68,26 +71,54 @@ def digests(path: str, callback: Callable[[str], None] | None = None) -> list[Di
 def launches(parts: Sequence[Digest]) -> list[list[Digest]]:
     """Group results into launches. A launch has one result per rank, and its ranks began within `TOGETHER`.
 
+    Results with the same name of a launch are grouped first. Each machine, or each rank, may have a launcher of its
+    own. So groups with different names belong together, too, unless one of them ended before the other began.
+
     Args:
         parts: the digests, one for each result.
     """
+    named: dict[tuple[str, str], list[Digest]] = {}
+    for part in parts:
+        named.setdefault((part.fingerprint.host, part.job), []).append(part)
+    groups: list[list[Digest]] = []
+    for (_, job), known in named.items():
+        groups += _joined([[part] for part in known]) if job else [[part] for part in known]
+    return [sorted(launch, key=lambda part: part.completeness.present) for launch in _joined(groups)]
+
+
+def _joined(groups: Sequence[list[Digest]]) -> list[list[Digest]]:
+    """Return launches: join each group with the first launch that has none of its ranks and ran at the same time."""
     found: list[list[Digest]] = []
-    for part in sorted(parts, key=lambda part: (part.started_ns, part.completeness.present, part.source)):
-        world = part.completeness.expected
-        for launch in found if world > 1 or part.completeness.ended == ("",) else ():
-            ranks = [rank for other in launch for rank in other.completeness.present]
-            # other tools do not always report the number of ranks, so for their results it need not be equal
-            alike = launch[0].completeness.expected == world or part.completeness.ended == ("",)
-            if alike and part.completeness.present[0] not in ranks and _together(launch[0], part):
-                launch.append(part)
+    for group in sorted(groups, key=lambda group: min(_order(part) for part in group)):
+        for launch in found:
+            if _together(launch, group):
+                launch += group
                 break
         else:
-            found.append([part])
-    return [sorted(launch, key=lambda part: part.completeness.present) for launch in found]
+            found.append(list(group))
+    return found
 
 
-def _together(one: Digest, other: Digest) -> bool:
-    return abs(one.started_ns - other.started_ns) <= TOGETHER
+def _order(part: Digest) -> tuple[int, tuple[int, ...], str]:
+    return part.started_ns, part.completeness.present, part.source
+
+
+def _together(launch: Sequence[Digest], group: Sequence[Digest]) -> bool:
+    first, second = launch[0], group[0]
+    # other tools do not always report the number of ranks, so for their results it need not be equal
+    foreign = second.completeness.ended == ("",)
+    if second.completeness.expected <= 1 and not foreign:
+        return False
+    if first.completeness.expected != second.completeness.expected and not foreign:
+        return False
+    ranks = [{rank for part in side for rank in part.completeness.present} for side in (launch, group)]
+    if ranks[0] & ranks[1] or abs(first.started_ns - second.started_ns) > TOGETHER:
+        return False
+    if not (first.job and second.job) or (first.fingerprint.host, first.job) == (second.fingerprint.host, second.job):
+        return True
+    clocks = CLOCKS if first.fingerprint.host != second.fingerprint.host else 0
+    ends, begins = (max(part.ended_ns for part in launch), min(part.started_ns for part in group))
+    return begins <= ends + clocks
 
 
 def merge(parts: Sequence[Digest]) -> Digest:
@@ -149,6 +180,8 @@ def merge(parts: Sequence[Digest]) -> Digest:
         own_work=rank_work.of_ranks(parts),
         average=_average(parts),
         interrupted=sum(part.interrupted for part in parts) / len(parts),
+        fingerprint=_fingerprint([part.fingerprint for part in parts]),
+        ended_ns=max(part.ended_ns for part in parts),
     )
 
 
@@ -224,14 +257,21 @@ def _named(parts: Sequence[tuple[Named, ...]]) -> tuple[Named, ...]:
     return tuple(sorted(found, key=lambda item: (-item.ns, item.name, item.kind)))
 
 
+def _fingerprint(known: Sequence[Fingerprint]) -> Fingerprint:
+    """Return the fingerprint of a launch: it names each processor, device and version that a rank has."""
+    texts = ("cpu", "device", "python", "framework", "profiler")
+    differing = {name: ", ".join(sorted({getattr(each, name) for each in known})) for name in texts}
+    return replace(known[0], **differing, cores=min(each.cores for each in known))  # type: ignore[arg-type]
+
+
 def _counts(parts: Sequence[Digest]) -> dict[str, Count]:
     found = {}
     for name in dict.fromkeys(name for part in parts for name in part.counts):
         known = [part.counts[name] for part in parts if name in part.counts]
         found[name] = Count(
             round(sum(count.value for count in known) / len(known), 3),
-            min(count.least for count in known),
-            max(count.most for count in known),
+            round(sum(count.least for count in known) / len(known), 3),
+            round(sum(count.most for count in known) / len(known), 3),
             known[0].per,
         )
     return found

@@ -41,6 +41,9 @@ _CALLS: Final = pl.Schema(
 #: key in META_DATA that only databases of ms-profiler have
 _OURS: Final = "ms_profiler"
 
+#: errors for a damaged file; Python decodes SQLite's own message strictly, which may quote bytes of the file
+_DAMAGE: Final = (sqlite3.DatabaseError, UnicodeDecodeError)
+
 
 def database(directory: str, ours: frozenset[str] = frozenset()) -> str | None:
     """Return the path of the result's database; None if the result has no database.
@@ -106,12 +109,15 @@ class _Database:
         self.connection, self.name, self.counts = connection, name, counts
         self.columns: dict[str, list[str]] = {}
         try:
-            found = connection.execute("SELECT name FROM sqlite_master WHERE type = 'table'").fetchall()
-            for (table,) in found:
-                described = connection.execute(f"PRAGMA table_info({table})").fetchall()
-                self.columns[table] = [row[1] for row in described]
-        except sqlite3.DatabaseError as error:
-            counts.damaged_files.append((name, str(error)))
+            # a parameter, because other tools give tables any name
+            described = connection.execute(
+                "SELECT tables.name, columns.name FROM sqlite_master AS tables,"
+                " pragma_table_info(tables.name) AS columns WHERE tables.type = 'table'"
+            )
+            for table, column in described:
+                self.columns.setdefault(table, []).append(column)
+        except _DAMAGE as error:
+            counts.damaged_files.append((name, _why(error)))
         self.texts = {number: text for number, text in self.rows("STRING_IDS", "id", "value") if isinstance(text, str)}
 
     def rows(self, table: str, *columns: str) -> list[tuple[Any, ...]]:
@@ -124,8 +130,8 @@ class _Database:
         try:
             for row in self.connection.execute(f"SELECT {chosen} FROM {table}"):
                 found.append(row)
-        except sqlite3.DatabaseError as error:
-            self.counts.damaged_files.append((f"{self.name}, table {table}", str(error)))
+        except _DAMAGE as error:
+            self.counts.damaged_files.append((f"{self.name}, table {table}", _why(error)))
         return found
 
     def tasks(self) -> pl.DataFrame:
@@ -253,6 +259,10 @@ class _Database:
     @staticmethod
     def _thread(number: Any) -> int:
         return number % 2**32 if isinstance(number, int) else 0
+
+
+def _why(error: Exception) -> str:
+    return "texts that are not UTF-8" if isinstance(error, UnicodeDecodeError) else str(error)
 
 
 def _number(text: Any) -> Any:

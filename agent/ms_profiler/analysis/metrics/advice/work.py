@@ -41,8 +41,9 @@ OUTSIDE: Final = 0.5
 #: a phase is named if it has at least this share of the launching
 SHARE: Final = 0.2
 FETCH: Final = (
-    "Fetch values (item, tolist, asnumpy, bool or print of a tensor) less often, and many at once: each fetch makes "
-    "the host wait for all queued work, and keeps the operators before and after it from being compiled together."
+    "Fetch values (item, tolist, asnumpy, bool or print of a tensor) less often, and many at once: each fetch is "
+    "an operator of its own, waits for the work that is still queued, and keeps the operators before and after it from "
+    "being compiled together."
 )
 #: A step has many launches if it has at least `MANY` operators or kernels. If launching the kernels of a device takes
 #: more time than any other part, `SOME` kernels are many, because the device has nothing to do meanwhile. A step with
