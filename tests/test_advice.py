@@ -286,6 +286,14 @@ def test_on_a_busy_machine_single_steps_are_no_cause():
     assert advice_on(parts=parts(data=0.5), crowd=Crowd(0.1, 0.2, 0.2))[0].cause == "input-bound"
 
 
+@pytest.mark.parametrize(("places", "causes"), [(range(3, 60, 10), ["input-bound"]), ((4, 9, 27, 31, 33, 58), [])])
+def test_waits_at_regular_intervals_are_no_spikes_of_a_busy_machine(places, causes):
+    table = pl.concat([parts(data=0.01).with_columns(pl.col("step") + 10 * tens) for tens in range(6)])
+    for step in places:
+        table = spiked(table, "data", step, 90 * MS)
+    assert [item.cause for item in advice_on(parts=table, crowd=Crowd(0.1, 0.2, 0.2))] == causes
+
+
 @pytest.mark.parametrize(
     ("waits", "sleep", "causes"),
     [(0.44, 0.31, ["host-waits", "busy-machine"]), (0.75, 0.12, ["busy-machine", "host-waits"])],

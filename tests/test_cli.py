@@ -1,6 +1,7 @@
 import json
 import os
 import pty
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -8,6 +9,7 @@ from pathlib import Path
 import ms_profiler
 import pytest
 from ascend_builder import sample
+from compared_run import compared_run
 from ms_profiler import cli
 from ms_profiler.analysis.driver import engine
 from ms_profiler.cli import summary as summary_command
@@ -269,3 +271,22 @@ def test_missing_rich_is_an_error_that_names_the_extra(
     done = subprocess.run(command, env=environ, capture_output=True, text=True, check=False)
     assert (done.returncode, done.stdout) == (2, "")
     assert done.stderr.startswith("ms-profiler: ") and "pip install 'ms-profiler[analysis]'" in done.stderr
+
+
+def test_the_last_line_of_a_job_names_its_largest_part_outside_of_the_steps(tmp_path, capfd):
+    result = compared_run(tmp_path, steps=40, evaluation=150.0)
+    assert cli.main(["analyse", "--announce", str(result)]) == 0
+    line = capfd.readouterr().out
+    assert re.search(r"Outside of the steps: evaluation \d\d % of the training; the steps \d\d %\. More: ", line)
+    assert line.endswith(f"ms-profiler summary {result}\n")
+
+
+def test_the_last_line_of_a_job_names_the_folder_of_all_ranks(tmp_path, capfd):
+    ranks = [
+        training(tmp_path, name=f"host_{number}_20260101000000123_ascend_ms", rank=number, world_size=2).write()
+        for number in (1, 0)
+    ]
+    assert cli.main(["analyse", "--announce", *map(str, ranks)]) == 0
+    line = capfd.readouterr().out
+    assert line.startswith("ms-profiler: Rank 1: ")
+    assert line.endswith(f" More about 2 ranks: ms-profiler summary {tmp_path}\n")

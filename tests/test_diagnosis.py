@@ -220,6 +220,33 @@ def test_a_hook_of_a_gradient_is_no_computing(tmp_path):
     assert shares["host"] == pytest.approx(0.5, abs=0.01)
 
 
+@pytest.mark.parametrize(
+    ("name", "part"),
+    [
+        ("Mine", "host"),
+        ("MineBackward", "host"),
+        ("Mine2Backward", "host"),
+        ("MineBackward0", "computing"),
+        ("torch::autograd::CppNode<Mine>", "computing"),
+        ("aten::mm", "computing"),
+    ],
+)
+def test_python_code_of_an_autograd_function_is_no_computing(tmp_path, name, part):
+    """Each step computes for 4 ms, and is in a function of the script for 6 ms."""
+    store = StoreBuilder(tmp_path, framework={"name": "torch", "device": "CPU"})
+    thread = store.process().thread()
+    for step in range(10):
+        start = 10 * step * MS
+        thread.step(step, start, start + 10 * MS)
+        thread.span("backward", Category.BACKWARD, start, start + 10 * MS)
+        thread.span("aten::mm", Category.OP, start, start + 4 * MS)
+        thread.span(name, Category.OP, start + 4 * MS, start + 10 * MS)
+        thread.span("aten::mul", Category.OP, start + 5 * MS, start + 5 * MS + 100_000)
+        thread.look(start + 10 * MS, start + 5 * MS, 10 * (step + 1) * MS, 0)
+    shares = engine.measured(str(store.write())).diagnosis.shares
+    assert shares[part] == pytest.approx(0.99 if part == "computing" else 0.59, abs=0.02)
+
+
 def test_time_between_operators_of_a_compiled_graph_is_computing(tmp_path):
     """In 10 ms, a graph takes 8 ms: a product 6 ms, and the fused kernels before and after it 2 ms."""
     store = StoreBuilder(tmp_path, framework={"name": "torch", "mode": "compiled", "device": "CPU"})

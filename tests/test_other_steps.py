@@ -58,7 +58,10 @@ def test_nearly_all_of_a_wait_is_in_few_of_all_steps():
     pieces = pieces.with_columns(part=pl.lit("launch"))
     every = other_steps.AllSteps({}, times((3, "checkpoint", 100), (77, "checkpoint", 100)), pl.Series(range(200)))
     assert verdict.few(pieces) == {}
-    assert verdict.few(pieces, every) == {"checkpoint": (2, 200)}
+    assert verdict.few(pieces, every) == {"checkpoint": "2 of 200 steps"}
+    host = phases((3, "other", 30, 900), (4, "other", 900, 901)).with_columns(part=pl.lit("host"))
+    pieces = pl.concat([pieces, host])
+    assert verdict.few(pieces, every)["host"] == "1 of 20 examined steps"
 
 
 def written(parent, count, sampled, step, name="host", stretch=0):

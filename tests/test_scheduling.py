@@ -70,6 +70,19 @@ def test_a_job_that_fills_the_processors_itself_is_no_busy_machine():
     assert scheduling.crowd(looks(), NO_HOST, 1, 1, DURING, 2) == scheduling.Crowd(0.0, 0.0, 0.0)
 
 
+@pytest.mark.parametrize(
+    ("own", "machine", "processors", "busy"),
+    [(1.88, 1.9, 0, False), (1.88, 1.9, 2, False), (1.0, 1.9, 2, True), (1.0, 1.1, 2, False), (1.0, None, 2, True)],
+)
+def test_only_other_programs_make_a_machine_busy(own, machine, processors, busy):
+    """Threads without samples, such as those of MindSpore's kernels, may fill the processors."""
+    metrics = [(host_metrics.USER, own), *((metric, machine) for metric in host_metrics.BUSY[:1] if machine)]
+    rows = [(1, metric.name, None, None, 0, 10_000 * US, value, metric.unit) for metric, value in metrics]
+    host = pl.DataFrame(rows, schema=tables.HOST, orient="row")
+    known = looks((1, 1, 7500, 2500))
+    assert scheduling.crowd(known, host, 1, 1, DURING, processors).busy is busy
+
+
 def test_the_processors_that_other_threads_of_the_process_use():
     """Process 1 uses 1.2 processors, of which its stepping thread uses 0.3; process 2 does not count."""
     rows = [

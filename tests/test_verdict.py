@@ -33,7 +33,7 @@ def found(parts, table, source=StepSource.SCRIPT, steps=20, compile_ns=0, before
         (
             {"blocked": 0.63, "computing": 0.37},
             shares(backward=0.37),
-            {"few": {"blocked": (5, 100), "computing": (2, 100)}},
+            {"few": {"blocked": "5 of 100 steps", "computing": "2 of 100 steps"}},
             "63 % of the steps' time is spent asleep or blocked, nearly all of it in 5 of 100 steps.",
         ),
         ({"data": 0.25, "computing": 0.75}, shares(data=0.25, backward=0.75), {}, "25 % of the step waits for data."),
@@ -247,4 +247,4 @@ def test_a_part_of_few_steps_is_told_from_one_of_most_steps():
     rows = [("blocked", step, 100 if step in (3, 13) else 1) for step in range(20)]
     rows += [("computing", step, 10) for step in range(20)]
     table = pl.DataFrame(rows, schema=["part", "step", "end_ns"], orient="row").with_columns(start_ns=0)
-    assert verdict.few(table) == {"blocked": (2, 20)}
+    assert verdict.few(table) == {"blocked": "2 of 20 steps"}

@@ -2,14 +2,17 @@
 
 import argparse
 import contextlib
+import json
 import os
 import sys
 import time
+from typing import Any
 
 from ms_profiler.analysis.driver import engine, export
 from ms_profiler.cli import workload
 from ms_profiler.errors import MsProfilerError, StoreError
 from ms_profiler.log import PREFIX, visible
+from ms_profiler.store import layout
 
 NAME = "analyse"
 HELP = (
@@ -95,10 +98,31 @@ def run(args: argparse.Namespace) -> int:
         if not args.announce and not args.in_script:
             print(visible(f"{result.verdict} {result.directory}{copied}"))
         elif args.in_script or index == 0:
-            line = visible(f"{PREFIX}{result.verdict} More: ms-profiler summary {result.directory}{copied}\n")
+            line = visible(f"{PREFIX}{_announcement(result, len(results))}{copied}\n")
             with contextlib.suppress(BrokenPipeError):  # the job reads this line, but it may have stopped waiting
                 os.write(sys.stdout.fileno(), line.encode("utf-8", "replace"))
     return StoreError.exit_code if any(result.error for result in results) or not sent else 0
+
+
+def _announcement(result: engine.Result, ranks: int) -> str:
+    """Return what the job's last line says about its result: the verdict, a large part outside of the steps, the place.
+
+    If all ranks were analysed, the place is the folder of their results: only together do they tell which rank is late.
+
+    Args:
+        result: the result of this rank.
+        ranks: the number of results that were analysed.
+    """
+    from ms_profiler.analysis.report import remarks
+
+    content: dict[str, Any] = {}
+    with contextlib.suppress(OSError, ValueError), open(os.path.join(result.directory, layout.SUMMARY), "rb") as stream:
+        content = json.load(stream)
+    sentences = [result.verdict, *(f"{line}." for line in remarks.outside(content))]
+    if ranks == 1:
+        return f"{' '.join(sentences)} More: ms-profiler summary {result.directory}"
+    sentences[0] = f"Rank {content.get('rank', 0)}: {sentences[0]}"
+    return f"{' '.join(sentences)} More about {ranks} ranks: ms-profiler summary {os.path.dirname(result.directory)}"
 
 
 def _copy(results: list[str], target: str | None) -> tuple[str, bool]:

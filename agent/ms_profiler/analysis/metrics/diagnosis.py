@@ -195,7 +195,7 @@ def diagnose(
         ran = intervals.union(kernels)
         launched = _launched("kernels", kernels, during, _behind(tasks, during), _in_steps(recording, stream))
     elif inner is not None:
-        ran = intervals.union(own.filter(host_operators.does(own, recording.names)))
+        ran = intervals.union(own.filter(host_operators.computes(own, recording.names)))
         launched = _launched("operators", inner, during)
         if recording.sums is not None and recording.whole_steps:  # in the other steps, the phases decided
             computing = host_operators.computing(recording, own, spans, chosen, steps).select(intervals.BOUNDS)

@@ -28,6 +28,10 @@ from ms_profiler.store.format import Category
 OFTEN: Final = 0.02
 #: start of the name of the operator in which autograd runs each node; its self time is the time of the script's hooks
 AROUND_NODE: Final = "autograd::engine::evaluate_function"
+#: A name without a namespace is that of a script's `torch.autograd.Function`, or of its node in the backward pass, such
+#: as `MyFunctionBackward`. Autograd's own nodes have a number, such as `AddmmBackward0`
+_FUNCTION: Final = r"^[A-Za-z_]\w*$"
+_NODE: Final = r"Backward\d+$"
 #: start of Inductor's name for the span of a compiled graph. The self time of the span is the time of the graph's fused
 #: kernels, which are C++ code. The other kernels of the graph are operators inside the span
 GRAPH: Final = "## Call CompiledFxGraph"
@@ -193,6 +197,17 @@ def does(operators: pl.DataFrame, names: pl.Series) -> pl.Series:
     return ~names.str.starts_with(AROUND_NODE).fill_null(False).gather(operators["name"])
 
 
+def computes(operators: pl.DataFrame, names: pl.Series) -> pl.Series:
+    """Return for each operator whether its self time is work of the framework, and neither dispatch nor Python code.
+
+    Args:
+        operators: the operators, with `name` (row of `names`).
+        names: the names of the recording.
+    """
+    scripted = names.str.contains(_FUNCTION) & ~names.str.contains(_NODE)
+    return does(operators, names) & ~scripted.fill_null(False).gather(operators["name"])
+
+
 def computing(
     recording: tables.Recording, operators: pl.DataFrame, spans: pl.DataFrame, cut: pl.DataFrame, steps: Steps
 ) -> pl.DataFrame:
@@ -206,7 +221,8 @@ def computing(
       mostly calls other operators does not count, but the called operators do.
 
     Some long calls of operators do not count. Autograd's operator around each node never counts, because its self time
-    is dispatch, or hooks of the script. If only few calls of an operator are long (less than `OFTEN`), the system made
+    is dispatch, or hooks of the script. A `torch.autograd.Function` of the script does not count either: its self time
+    is Python code. If only few calls of an operator are long (less than `OFTEN`), the system made
     these calls long by taking the processor away. An operator that exchanges data with other ranks does not count.
 
     The process does not compute while the stepping thread makes data, compiles, writes a checkpoint, exchanges data
@@ -224,7 +240,7 @@ def computing(
     alone = pl.col("self_ns")
     long = alone > bounds.SHORT
     worked = own.filter(
-        does(own, recording.names),
+        computes(own, recording.names),
         ~handed_over.operators(own, recording.names),
         long,
         long.mean().over("name") >= OFTEN,

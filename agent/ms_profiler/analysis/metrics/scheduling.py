@@ -23,6 +23,8 @@ SLEPT_NS: Final = 1_000_000
 THREADS_MOST: Final = 128
 #: the job itself keeps all processors busy if it uses at least this share of their time
 FULL: Final = 0.8
+#: other programs cause waits only if they, or other virtual machines, use at least this number of processors
+OTHERS: Final = 0.25
 #: other programs keep the machine busy if `Crowd.others` is at least this
 BUSY: Final = 0.1
 
@@ -36,7 +38,7 @@ class Crowd:
         pressure: (time that the job's threads waited for a processor) / (this time + their processor time); 0 if
             unknown.
         others: the part of `pressure` that other programs caused: `pressure` itself, or 0 if the job itself filled the
-            processors.
+            processors, or if other programs are known to have used hardly any processor time.
         beside: number of processors that other threads of the process used on average; 0 if unknown.
     """
 
@@ -168,10 +170,21 @@ def crowd(
     used = host_load.amounts(
         host.filter(pl.col("process") == process), (host_metrics.USER, host_metrics.SYSTEM), during
     )
-    beside = 0.0 if used is None or not own_ran else max(float(used.sum()) * 1e9 - own_ran, 0.0)
+    whole = ran if used is None else max(float(used.sum()) * 1e9, ran)  # of threads without samples, too
+    beside = whole - own_ran if used is not None and own_ran else 0.0
     pressure = waited / max(waited + ran, 1.0)
-    full = 0 < processors < threads or 0 < processors * FULL * length <= ran
+    full = 0 < processors < threads or 0 < processors * FULL * length <= whole
+    taken = _taken(host, process, during)
+    full = full or (taken is not None and taken < OTHERS * length)
     return Crowd(min(own / length, 1.0), pressure, 0.0 if full else pressure, beside / length)
+
+
+def _taken(host: pl.DataFrame, process: int, during: pl.DataFrame) -> float | None:
+    """Return the processor time, ns, that neither the job nor an idle processor took; None if it is unknown."""
+    job = host_load.amounts(host, (host_metrics.USER, host_metrics.SYSTEM), during)
+    seen = host.filter(pl.col("process") == process)
+    whole = host_load.amounts(seen, (*host_metrics.BUSY, *host_metrics.INTERRUPTS, host_metrics.STOLEN), during)
+    return None if job is None or whole is None else max(float(whole.sum()) - float(job.sum()), 0.0) * 1e9
 
 
 def queued(known: pl.DataFrame, during: pl.DataFrame) -> float:

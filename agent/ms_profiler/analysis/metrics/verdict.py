@@ -89,14 +89,13 @@ class Places:
 
     Attributes:
         within: part of the steps -> phase with most of its time, from the function `within`.
-        few: part of the steps -> number of steps with nearly all of its time, and number of all steps; only for parts
-            that lie in few steps.
+        few: for each part that lies in few steps, how many of how many steps have nearly all of its time, as text.
         outside: the share of computing outside of all phases, from the function `outside`.
         causes: part of the steps -> the owner of most of its time, from `module_waits.within`.
     """
 
     within: Mapping[str, str]
-    few: Mapping[str, tuple[int, int]]
+    few: Mapping[str, str]
     outside: float
     causes: Mapping[str, str]
 
@@ -286,8 +285,8 @@ def within(moments: pl.DataFrame) -> dict[str, str]:
     return dict(most.select("part", "phase").iter_rows())
 
 
-def few(moments: pl.DataFrame, every: AllSteps | None = None) -> dict[str, tuple[int, int]]:
-    """Return for each part that lies in few steps how many have nearly all of its time, and the number of all steps.
+def few(moments: pl.DataFrame, every: AllSteps | None = None) -> dict[str, str]:
+    """Return for each part that lies in few steps how many of how many steps have nearly all of its time, as text.
 
     Args:
         moments: the pieces of the steps with their parts, from `bounds.parts`.
@@ -296,28 +295,30 @@ def few(moments: pl.DataFrame, every: AllSteps | None = None) -> dict[str, tuple
     examined = moments["step"].n_unique()
     length = (pl.col("end_ns") - pl.col("start_ns")).sum().alias("length")
     sums = moments.group_by("part", "step").agg(length)
-    steps = dict.fromkeys(sums["part"].unique().to_list(), examined)
+    kind = "steps" if every is None else "examined steps"
+    steps = dict.fromkeys(sums["part"].unique().to_list(), (examined, kind))
     if every is not None:
         known = every.waits.select(part="phase", step="step", length="duration_ns")
         known = known.group_by("part", "step").agg(pl.col("length").sum())
         recorded = (*KNOWN, bounds.GARBAGE)  # in all steps
         sums = pl.concat([sums.filter(~pl.col("part").is_in(recorded)), known], how="vertical_relaxed")
-        steps |= dict.fromkeys(recorded, every.count)
+        steps |= dict.fromkeys(recorded, (every.count, "steps"))
     sums = sums.sort("length", descending=True)
     # the steps before which the sum has not reached `NEARLY` of the part
     before = (pl.col("length").cum_sum() - pl.col("length")).over("part")
     count = sums.filter(before < NEARLY * pl.col("length").sum().over("part")).group_by("part").len()
-    return {part: (number, steps[part]) for part, number in count.iter_rows() if number <= FEW * steps[part]}
+    rows = [(part, number, *steps[part]) for part, number in count.iter_rows()]
+    return {part: f"{number} of {whole} {what}" for part, number, whole, what in rows if number <= FEW * whole}
 
 
-def in_few(found: Mapping[str, tuple[int, int]], part: str) -> str:
+def in_few(found: Mapping[str, str], part: str) -> str:
     """Return words about a part that lies in few steps, after a comma; empty if it does not.
 
     Args:
         found: the result of the function `few`.
         part: the part of the steps.
     """
-    return f", nearly all of it in {found[part][0]} of {found[part][1]} steps" if part in found else ""
+    return f", nearly all of it in {found[part]}" if part in found else ""
 
 
 def outside(moments: pl.DataFrame) -> float:

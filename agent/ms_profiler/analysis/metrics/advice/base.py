@@ -6,7 +6,7 @@ from typing import Any, Final
 
 import polars as pl
 
-from ms_profiler.analysis.metrics import bounds, critical_path
+from ms_profiler.analysis.metrics import bounds, critical_path, recurring_steps
 from ms_profiler.analysis.metrics.diagnosis import Diagnosis
 from ms_profiler.analysis.metrics.pipelines import Pipeline
 
@@ -21,6 +21,8 @@ WORTH: Final = {
     bounds.LAUNCH: 0.2,
     bounds.HOST: 0.25,
 }
+#: waits come at regular intervals if more than this part of their time lies in steps that do
+MOSTLY: Final = 0.5
 #: waits that become longer if other programs keep the machine busy
 SPIKES: Final = (bounds.DATA, bounds.COMMUNICATION)
 #: repeated compiling, a slow link, and garbage collections are each reported if they take at least this share of the
@@ -111,15 +113,26 @@ def worth(found: Diagnosis, part: str) -> bool:
 
     If waits for data or for other ranks are long, the cause may be that data workers or other ranks waited for a
     processor. On a busy machine, a few steps have long waits of this kind whatever the job does. So for these two kinds
-    of waits (`SPIKES`), one tenth of the steps is left out: the steps with the longest waits.
+    of waits (`SPIKES`), one tenth of the steps is left out: the steps with the longest waits. If they come at regular
+    intervals, the job causes them, and all steps count.
     """
     share = found.shares.get(part, 0.0)
-    if found.crowd.busy and part in SPIKES:
+    if found.crowd.busy and part in SPIKES and not _regular(found.parts, part):
         share = min(share, _usual(found.parts, part))
     share *= 1 - found.delayed.parts.get(part, 0.0)
     # these parts do not include waits for a processor, so the waits are subtracted from the time of the steps, too
     without = found.crowd.queued if part in (bounds.CHECKPOINT, bounds.HOST) else 0.0
     return share >= WORTH[part] * (1 - max(found.shares[bounds.RUNNABLE] + found.delayed.lost, without))
+
+
+def _regular(parts: pl.DataFrame, part: str) -> bool:
+    """Return whether most time of a part lies in steps that are longer at regular intervals."""
+    own, whole = pl.col("duration_ns").filter(pl.col("part") == part).sum(), pl.col("duration_ns").sum()
+    steps = parts.group_by("step").agg(own.alias("own"), whole).sort("step").with_columns(content=0)
+    if steps.is_empty() or int(steps["step"][-1]) - int(steps["step"][0]) >= steps.height:
+        return False  # single steps of a run say nothing about an interval
+    longer = recurring_steps.places(steps)
+    return longer is not None and int(steps.filter(longer[-1])["own"].sum()) > MOSTLY * int(steps["own"].sum())
 
 
 def _usual(parts: pl.DataFrame, part: str) -> float:

@@ -105,7 +105,7 @@ def blocked(found: Diagnosis, facts: Facts) -> Iterator[Advice]:
         share,
         f"host waits: in {percent(share)} of the steady steps {facts.lane} is asleep or blocked and nothing computes"
         f"{', ' + place if where or module else ''}{functions}"
-        f"{verdict.in_few(verdict.few(found.moments), bounds.BLOCKED)}{others}",
+        f"{verdict.in_few(verdict.few(found.moments, found.every), bounds.BLOCKED)}{others}",
         "Look in the trace at the gaps there: a sleep, a lock, a file, a socket or another process that the script "
         f"waits for. Move this wait out of the loop, or to another thread that runs ahead.{lock}{samples(facts)}",
         worst_step(found, facts, bounds.BLOCKED),
