@@ -397,6 +397,38 @@ def test_a_baseline_is_stored_compared_and_changes_on_a_pass_alone(gate, pools, 
     assert gate("--baseline", file, *pools["slower"])[0] == 0
 
 
+@pytest.mark.parametrize(
+    ("stored", "runs", "says"),
+    [
+        (5, 1, "stays as it was: 1 run, too few to decide whether the step got longer. Name 4 runs or more"),
+        (1, 5, "stays as it was: it has 1 run, too few to decide whether the step got longer. To store 4 or more"),
+    ],
+)
+def test_too_few_runs_to_decide_about_time_renew_no_baseline(gate, pools, tmp_path, stored, runs, says):
+    file = tmp_path / "base.json"
+    assert gate("--save", file, *pools["usual"][:stored])[0] == 0
+    first = file.read_bytes()
+    for kind in ("same", "slower"):
+        code, content, err = gate("--save", file, *pools[kind][:runs])
+        assert (code, content["verdict"]) == (0, "pass") and says in err and err.count("\n") == 1
+        assert file.read_bytes() == first
+    assert gate("--save", file, *pools["slower"], "--accept")[0] == 0
+    assert file.read_bytes() != first
+
+
+@pytest.mark.parametrize("kind", ["unreadable", "noisy"])
+def test_a_baseline_that_cannot_be_renewed_is_refused_before_anything_runs(gate, pools, tmp_path, kind):
+    file, ran = tmp_path / "base.json", tmp_path / "ran"
+    if kind == "noisy":
+        gate("--save", file, *pools["noisy"])
+    else:
+        file.write_text("no JSON")
+    code, content, err = gate("--base", f"touch {ran}", "--save", file)
+    assert (code, content, ran.exists()) == (2, None, False)
+    assert ("--threshold 0." if kind == "noisy" else "replace this one with --accept.") in err
+    assert err.count("\n") == 1
+
+
 @pytest.mark.slow
 def test_a_stored_baseline_has_the_step_time_of_the_next_gate(gate, tmp_path):
     base = made(tmp_path, [1.0, 1.2])

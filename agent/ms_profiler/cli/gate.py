@@ -10,7 +10,7 @@ import tempfile
 from collections.abc import Iterator
 from typing import Any
 
-from ms_profiler.errors import DependencyError, MsProfilerError, UsageError
+from ms_profiler.errors import DependencyError, MsProfilerError, StoreError, UsageError
 from ms_profiler.gate.errors import FailedError, NotWrittenError
 from ms_profiler.gate.exits import INCONCLUSIVE, MEANINGS, PASS
 from ms_profiler.log import visible
@@ -57,7 +57,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     sides.add_argument("--runs", nargs="+", metavar="DIR", help="results of the base side")
     sides.add_argument("--versus", nargs="+", metavar="DIR", help="results of the new side")
     sides.add_argument(
-        "--save", metavar="FILE", help="store the runs as baseline; an existing one changes only on a pass"
+        "--save",
+        metavar="FILE",
+        help="store the runs as baseline; an existing one changes only if the step time passes",
     )
     sides.add_argument("--accept", action="store_true", help="with --save: replace the baseline without gating")
     sides.add_argument("--baseline", metavar="FILE", help="a stored baseline is the base side")
@@ -152,6 +154,8 @@ def _check(args: argparse.Namespace) -> None:
             raise NotWrittenError(args.save, error) from None
         if not os.access(folder, os.W_OK):
             raise NotWrittenError(args.save, PermissionError(errno.EACCES, os.strerror(errno.EACCES)))
+        if os.path.exists(args.save) and not args.accept:
+            _read_baseline(args.save, args, "Name another file, or replace this one with --accept.")
         return
     base = [name for name in ("base", "runs", "baseline") if getattr(args, name)]
     new = [name for name in ("new", "versus", "directories") if getattr(args, name)]
@@ -160,13 +164,21 @@ def _check(args: argparse.Namespace) -> None:
         remedy = "`ms-profiler gate --help` shows the three ways: --base and --new, --runs and --versus, --baseline."
         raise UsageError("A gate needs two sides.", remedy)
     if args.baseline:
-        from ms_profiler.gate import baseline
-        from ms_profiler.gate.decide import refuse_low
-        from ms_profiler.gate.verdicts import Rules
+        _read_baseline(args.baseline, args)
 
-        stored = baseline.read(args.baseline)  # an error must come now, not after the commands have run for minutes
-        if args.new:
-            refuse_low(Rules(args.threshold, args.tripwire), stored.step_times, args.repeat)
+
+def _read_baseline(path: str, args: argparse.Namespace, remedy: str | None = None) -> None:
+    """Raise an error now, not after the commands have run for minutes, if a baseline cannot be compared with."""
+    from ms_profiler.gate import baseline
+    from ms_profiler.gate.decide import refuse_low
+    from ms_profiler.gate.verdicts import Rules
+
+    try:
+        stored = baseline.read(path)
+    except StoreError as error:
+        raise StoreError(str(error.args[0]), remedy or error.remedy) from None
+    if args.base or args.new:
+        refuse_low(Rules(args.threshold, args.tripwire), stored.step_times, args.repeat)
 
 
 @contextlib.contextmanager
@@ -198,15 +210,14 @@ def _recorded(args: argparse.Namespace) -> Iterator[dict[str, list[str]]]:
 def _save(args: argparse.Namespace, digests: list[Any], rules: Any) -> int:
     """Store runs as a baseline. If the file has a baseline already, the runs must first pass the gate against it."""
     from ms_profiler.gate import baseline, comparable, decide, sides
-    from ms_profiler.gate.verdicts import Verdict
 
     if found := comparable.reasons(digests, []):
         return _report(sides.Gated(decide.not_comparable(found, rules)), args)
     if os.path.exists(args.save) and not args.accept:
         gated = sides.gate_stored(baseline.read(args.save), digests, rules)
         code = _report(gated, args)
-        if gated.decision.verdict is not Verdict.PASS:
-            _say(f"{args.save} stays as it was: a baseline changes only on a pass. --accept replaces it in any case.")
+        if why := baseline.kept(gated.decision):
+            _say(f"{args.save} stays as it was: {why}")
             return code
     made = baseline.of(digests)
     baseline.write(args.save, made)
