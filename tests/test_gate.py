@@ -508,6 +508,25 @@ def test_a_command_that_fails_hangs_or_records_nothing_is_incomplete(gate, kind,
     assert says in err
 
 
+def test_a_command_that_ends_by_os_exit_is_comparable(gate, tmp_path):
+    words = ("--repeat", 1, "--output", tmp_path / "kept")
+    code, content, _ = gate("--base", f"{JOB} abrupt", "--new", f"{JOB} 1", *words)
+    assert (code, content["verdict"]) == (0, "pass")
+    # of the result alone, nobody knows the exit code
+    code, content, _ = gate("--runs", tmp_path / "kept/base_1", "--versus", tmp_path / "kept/new_1")
+    assert (code, content["verdict"]) == (3, "not comparable")
+    assert "did not end by itself: unknown" in content["reasons"][0]
+
+
+@pytest.mark.parametrize("end", ["exit code 0", "exit code 0, without Python's exit", "exit code 1"])
+def test_a_run_with_exit_code_0_is_comparable(gate, tmp_path, end):
+    (tmp_path / "new").mkdir()
+    store = training(tmp_path / "new", name="a_1_20260101000000123_ascend_ms")
+    store.processes[0].info.state, store.processes[0].info.end = "ended", end
+    code = gate("--runs", written(tmp_path, "b"), "--versus", store.write())[0]
+    assert code == (3 if end == "exit code 1" else 0)
+
+
 def test_a_command_that_trains_twice_is_an_error(gate):
     code, _, err = gate("--base", f"{JOB} 1; sleep 0.01; {JOB} 1", "--new", f"{JOB} 1", "--repeat", 1)
     assert code == 2 and "recorded 2 runs" in err
