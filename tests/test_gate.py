@@ -3,6 +3,7 @@
 import json
 import os
 import random
+import subprocess
 import sys
 import tempfile
 from dataclasses import replace
@@ -503,9 +504,63 @@ def test_commands_serve_as_one_side(gate, tmp_path):
     ],
 )
 def test_a_command_that_fails_hangs_or_records_nothing_is_incomplete(gate, kind, words, says):
-    code, content, err = gate("--base", f"{JOB} {kind}", "--new", f"{JOB} 1", "--repeat", 1, *words)
-    assert (code, content) == (3, None)
-    assert says in err
+    code, content, _ = gate("--base", f"{JOB} {kind}", "--new", f"{JOB} 1", "--repeat", 1, *words)
+    assert (code, content["verdict"]) == (3, "not comparable")
+    assert says in content["reasons"][0]
+
+
+def test_a_job_that_fails_leaves_no_file_of_an_earlier_pass(gate, pools, tmp_path):
+    forms = [word for form in ("junit", "codequality", "metrics") for word in (f"--{form}", tmp_path / form)]
+    assert gate("--runs", *pools["usual"], "--versus", *pools["same"], *forms)[0] == 0
+    assert gate("--base", f"{JOB} fail", "--new", "true", "--repeat", 1, *forms)[0] == 3
+    (case,) = ElementTree.parse(tmp_path / "junit").getroot()[0]
+    assert "ended with exit code 7" in case.find("error").get("message")
+    (found,) = json.loads((tmp_path / "codequality").read_text())
+    assert found["severity"] == "critical" and "no such data set" in found["description"]
+    assert (tmp_path / "metrics").read_text() == "# EOF\n"
+
+
+@pytest.mark.parametrize("option", ["--output", "--junit", "--codequality", "--metrics"])
+def test_a_place_that_cannot_be_written_is_refused_before_anything_runs(gate, tmp_path, option):
+    (tmp_path / "file").write_text("x")
+    (tmp_path / "folder").mkdir()
+    ran = tmp_path / "ran"
+    places = ["file/in it", "file"] if option == "--output" else ["file/in it", "folder", "missing/it"]
+    for place in places:
+        code, content, err = gate("--base", f"touch {ran}", "--new", "true", option, tmp_path / place)
+        assert (code, content, ran.exists()) == (2, None, False)
+        assert f"{tmp_path / place} cannot be " in err and err.count("\n") == 1
+
+
+def test_a_write_that_fails_changes_no_verdict(gate, pools, tmp_path):
+    """On `/dev/full`, each write fails as on a full disk."""
+    words = ("--junit", "/dev/full", "--metrics", tmp_path / "metrics")
+    code, content, err = gate("--runs", *pools["usual"], "--versus", *pools["slower"], *words)
+    assert (code, content["verdict"]) == (1, "regression")
+    assert err == "ms-profiler: /dev/full cannot be written: No space left on device.\n"
+    assert (tmp_path / "metrics").read_text().endswith("# EOF\n")
+
+
+@pytest.mark.parametrize("words", [(), ("--json", "-")])
+def test_a_regression_stays_one_without_a_reader_of_stdout(pools, words):
+    read, write = os.pipe()
+    os.close(read)
+    line = [
+        sys.executable,
+        "-m",
+        "ms_profiler",
+        "gate",
+        "--runs",
+        *pools["usual"],
+        "--versus",
+        *pools["slower"],
+        *words,
+    ]
+    try:
+        done = subprocess.run(line, stdout=write, stderr=subprocess.PIPE, check=False)
+    finally:
+        os.close(write)
+    assert (done.returncode, done.stderr) == (1, b"")
 
 
 def test_a_command_that_ends_by_os_exit_is_comparable(gate, tmp_path):

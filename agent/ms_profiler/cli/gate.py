@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from ms_profiler.errors import DependencyError, MsProfilerError, StoreError, UsageError
-from ms_profiler.gate.errors import FailedError, NotWrittenError
+from ms_profiler.gate.errors import FailedError, IncompleteError, NotWrittenError
 from ms_profiler.gate.exits import INCONCLUSIVE, MEANINGS, PASS
 from ms_profiler.log import visible
 
@@ -33,6 +33,7 @@ EPILOG = "exit codes: " + "; ".join(f"{code} {meaning}" for code, meaning in MEA
 
 REPEAT = 5
 TIMEOUT_S = 600.0
+_STDOUT = "-"  #: in place of the path of the JSON
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -97,7 +98,6 @@ def run(args: argparse.Namespace) -> int:
 
     Raises:
         UsageError: the arguments do not say where both versions' runs come from.
-        IncompleteError: a command failed or took too long.
         StoreError: a path that should hold results has nothing readable.
         DependencyError: a required package is not installed.
         FailedError: an unexpected error ended the gate.
@@ -122,18 +122,27 @@ def _gate(args: argparse.Namespace) -> int:
         trials.run(args.trials, args.seed, print)
         return PASS
     _check(args)
-    from ms_profiler.gate import sides
+    from ms_profiler.gate import decide, sides
     from ms_profiler.gate.verdicts import Rules
 
+    rules = Rules(args.threshold, args.tripwire)
+    try:
+        return _compared(args, rules)
+    except IncompleteError as error:
+        # the files must not keep the verdict of an earlier gate
+        return _report(sides.Gated(decide.not_comparable([str(error)], rules)), args)
+
+
+def _compared(args: argparse.Namespace, rules: Any) -> int:
+    """Make or read the runs of both sides, compare them, write the verdict, and return it as exit code."""
+    from ms_profiler.gate import baseline, sides
+
     with _recorded(args) as found:
-        rules = Rules(args.threshold, args.tripwire)
         read = {side: sides.read_launched if getattr(args, side) else sides.read for side in found}
         if args.save:
             return _save(args, read["base"](found["base"]), rules)
         new = read["new"](found["new"])
         if args.baseline:
-            from ms_profiler.gate import baseline
-
             gated = sides.gate_stored(baseline.read(args.baseline), new, rules)
         else:
             gated = sides.gate(read["base"](found["base"]), new, rules)
@@ -141,7 +150,13 @@ def _gate(args: argparse.Namespace) -> int:
 
 
 def _check(args: argparse.Namespace) -> None:
-    """Raise an error before a command runs, if the arguments do not say where both versions' runs come from."""
+    """Raise an error before a command runs, if the arguments do not say where both versions' runs come from.
+
+    The same holds for files that cannot be written.
+    """
+    from ms_profiler.gate import reports
+
+    reports.refuse_unwritable(_files(args).values())
     if args.save:
         if args.baseline or args.runs or args.versus or args.new:
             raise UsageError("--save stores one side.", "Write `ms-profiler gate --save FILE DIR...`.")
@@ -154,6 +169,8 @@ def _check(args: argparse.Namespace) -> None:
             raise NotWrittenError(args.save, error) from None
         if not os.access(folder, os.W_OK):
             raise NotWrittenError(args.save, PermissionError(errno.EACCES, os.strerror(errno.EACCES)))
+        if os.path.isdir(args.save):
+            raise NotWrittenError(args.save, IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR)))
         if os.path.exists(args.save) and not args.accept:
             _read_baseline(args.save, args, "Name another file, or replace this one with --accept.")
         return
@@ -201,10 +218,22 @@ def _recorded(args: argparse.Namespace) -> Iterator[dict[str, list[str]]]:
             folder = stack.enter_context(tempfile.TemporaryDirectory(prefix="ms_profiler_gate_"))
         else:
             folder = args.output
-            if os.path.isdir(folder) and os.listdir(folder):
-                raise UsageError(f"{folder} is not empty.", "Name a new directory, because it must hold no other runs.")
-            os.makedirs(folder, exist_ok=True)
+            _make(folder)
         yield named | launch.launch(commands, args.repeat, args.timeout, os.path.abspath(folder), _say)
+
+
+def _make(folder: str) -> None:
+    """Make the folder of the runs; raise an error if it is not new or cannot be used."""
+    remedy = "Name a new directory, because it must hold no other runs."
+    try:
+        os.makedirs(folder, exist_ok=True)
+        used = bool(os.listdir(folder))
+    except OSError as error:
+        raise UsageError(f"{folder} cannot be made: {error.strerror}.", remedy) from None
+    if used:
+        raise UsageError(f"{folder} is not empty.", remedy)
+    if not os.access(folder, os.W_OK):
+        raise UsageError(f"{folder} cannot be written: {os.strerror(errno.EACCES)}.", remedy)
 
 
 def _save(args: argparse.Namespace, digests: list[Any], rules: Any) -> int:
@@ -231,38 +260,29 @@ def _save(args: argparse.Namespace, digests: list[Any], rules: Any) -> int:
     return PASS
 
 
+def _files(args: argparse.Namespace) -> dict[str, str]:
+    """Return the path of each requested file, by the name of its form."""
+    from ms_profiler.gate import reports
+
+    named = {form: path for form in reports.FORMS if (path := getattr(args, form)) is not None}
+    return {form: path for form, path in named.items() if (form, path) != ("json", _STDOUT)}
+
+
 def _report(gated: Any, args: argparse.Namespace) -> int:
     """Write the verdict in every requested form, and return the exit code."""
-    import json
-
-    from ms_profiler.gate import document, github, gitlab, junit, text
+    from ms_profiler.gate import document, github, reports, text
 
     code: int = gated.decision.exit_code(args.strict)
     content = document.of(gated.decision, code, gated.why())
-    as_json = json.dumps(content, indent=1) + "\n"
-    print(
-        as_json if args.json == "-" else visible("\n".join(text.lines(content))), end="" if args.json == "-" else "\n"
-    )
-    _write(args.json if args.json != "-" else None, as_json.encode())
-    _write(args.junit, junit.report(content))
-    _write(args.codequality, gitlab.code_quality(content).encode())
-    _write(args.metrics, gitlab.metrics(content).encode())
-    if (path := os.environ.get(github.SUMMARY)) and not github.append_summary(content, path):
-        _say(f"the summary {path} is full, or cannot be written.")
-    if os.environ.get(github.ACTIONS) == "true":
-        for line in github.annotations(content):
-            print(line, file=sys.stderr if args.json == "-" else sys.stdout)
+    reports.write(content, _files(args), _say)
+    to_stdout = args.json == _STDOUT
+    shown = reports.as_json(content) if to_stdout else visible("\n".join(text.lines(content)) + "\n")
+    with contextlib.suppress(BrokenPipeError):  # without a reader of stdout, the exit code still tells the verdict
+        print(shown, end="")
+        if os.environ.get(github.ACTIONS) == "true":
+            for line in github.annotations(content):
+                print(line, file=sys.stderr if to_stdout else sys.stdout)
     return code
-
-
-def _write(path: str | None, content: bytes) -> None:
-    if path is None:
-        return
-    try:
-        with open(path, "wb") as stream:
-            stream.write(content)
-    except OSError as error:
-        raise NotWrittenError(path, error) from None
 
 
 def _say(line: str) -> None:
