@@ -287,6 +287,8 @@ def test_the_headline_names_the_largest_part():
         ("--save", "file"),
         ("--threshold", "120%"),
         ("--repeat", "0"),
+        *(("--base", "true", "--new", "true", "--tripwire", odd) for odd in ("inf", "nan", "1")),
+        *(("--base", "true", "--new", "true", "--timeout", odd) for odd in ("inf", "nan", "-1", "soon")),
         ("--base", "no-such-command-at-all", "--new", "true"),
     ],
 )
@@ -608,6 +610,29 @@ def test_every_form_of_the_verdict(gate, pools, tmp_path, monkeypatch, capsys):
     )
     summary = (tmp_path / "summary.md").read_text()
     assert "### ms-profiler gate: regression" in summary and "| step time |" in summary
+
+
+ODD = b"we\x1bird \xff\xef\xbf\xbe name"
+
+
+def test_odd_characters_in_names_leave_every_file_valid(pools, tmp_path, monkeypatch, capsys):
+    folder = os.path.join(os.fsencode(tmp_path), ODD)
+    os.mkdir(folder)
+    few = written(os.fsdecode(folder), os.fsdecode(ODD), steps=2, world_size=3)
+    monkeypatch.setenv(github.SUMMARY, str(tmp_path / "summary.md"))
+    monkeypatch.setenv(github.ACTIONS, "true")
+    forms = [str(word) for form in ("json", "junit", "codequality") for word in (f"--{form}", tmp_path / form)]
+    assert cli.main(["gate", "--runs", pools["usual"][0], "--versus", few, *forms]) == 3
+    visible = r"we\x1bird \udcff\ufffe name"
+    assert visible in capsys.readouterr().out
+    assert visible in (tmp_path / "summary.md").read_text()
+    reasons = json.loads((tmp_path / "json").read_text())["reasons"]
+    assert len(reasons) > 2 and os.fsdecode(ODD) in reasons[0]
+    (error,) = ElementTree.parse(tmp_path / "junit").getroot()[0][0]
+    assert visible in error.get("message")
+    found = json.loads((tmp_path / "codequality").read_text())
+    assert visible in found[0]["description"]
+    assert len({each["fingerprint"] for each in found}) == len(reasons)
 
 
 def test_a_summary_stays_below_its_cap_and_annotations_below_theirs(tmp_path):

@@ -3,6 +3,7 @@
 import argparse
 import contextlib
 import errno
+import math
 import os
 import statistics
 import sys
@@ -49,7 +50,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
     sides.add_argument(
         "--timeout",
-        type=float,
+        type=_seconds,
         default=TIMEOUT_S,
         metavar="SECONDS",
         help="longest time of a run (default: %(default)g)",
@@ -286,7 +287,7 @@ def _report(gated: Any, args: argparse.Namespace) -> int:
 
 
 def _say(line: str) -> None:
-    print(f"ms-profiler: {line}", file=sys.stderr, flush=True)
+    print(f"ms-profiler: {visible(line)}", file=sys.stderr, flush=True)
 
 
 def _count(text: str) -> int:
@@ -311,6 +312,16 @@ def _ratio(text: str) -> float:
         number = float(text)
     except ValueError:
         number = 0.0
-    if not number > 1:
+    if not (number > 1 and math.isfinite(number)):
         raise argparse.ArgumentTypeError(f"a ratio above 1 such as 1.5, not {text}")
+    return number
+
+
+def _seconds(text: str) -> float:
+    try:
+        number = float(text)
+    except ValueError:
+        number = 0.0
+    if not (number > 0 and math.isfinite(number)):
+        raise argparse.ArgumentTypeError(f"a number of seconds above 0, not {text}")
     return number
