@@ -192,6 +192,30 @@ def test_only_the_time_beyond_the_median_step_decides_by_the_mean(step, mean, ve
         assert found.verdict is Verdict.PASS
 
 
+@pytest.mark.parametrize(
+    ("name", "base", "new", "regression"),
+    [
+        ("device memory", [100], 101.5, True),
+        ("device memory", [1000], 1009, False),
+        ("device memory", [10], 10.9, False),
+        ("allocated memory", [20], 21.1, True),
+        ("host memory", [160], 177, True),
+        ("host memory", [100], 115, False),
+        ("host memory", [1024], 1100, False),
+        ("host memory", [1000, 1090, 1000], 1150, False),
+        ("bytes copied a step", [100_000], 100_090, False),
+        ("bytes copied a step", [100_000], 100_110, True),
+    ],
+)
+def test_memory_and_bytes_may_grow_by_a_share_or_by_an_amount(name, base, new, regression):
+    def side(values):
+        return [{STEP: Figure(10.0, 10.0), name: Figure(float(each), float(each))} for each in values]
+
+    found = decide(side(base), side([new]), Rules())
+    (own,) = [one for one in found.judged if one.metric.name == name]
+    assert (own.verdict is Verdict.REGRESSION) is regression
+
+
 def test_few_runs_decide_by_counts_and_a_tripwire(gate, pools, tmp_path):
     code, content, _ = gate("--runs", pools["usual"][0], "--versus", pools["slower"][0])
     assert (code, metric(content, "step time")["verdict"]) == (0, "advisory")
