@@ -762,6 +762,20 @@ def test_runs_that_are_slower_as_the_machine_is_are_no_regression(gate, tmp_path
     assert "all modules changed alike" in step["why"]
 
 
+@pytest.mark.parametrize("runs", [1, 3])
+def test_few_runs_on_a_slower_machine_are_inconclusive(gate, tmp_path, runs):
+    base, slow, worse = (
+        [beside_neighbours(tmp_path, 10 * side + number, speed, layers) for number in range(runs)]
+        for side, (speed, layers) in enumerate(((1.0, ()), (1.6, ()), (1.6, {3})))
+    )
+    code, content, _ = gate("--runs", *base, "--versus", *slow)
+    assert (code, content["verdict"]) == (0, "inconclusive")
+    assert metric(content, "step time")["why"].startswith("at equal speed +0.0%, so the machine may be slower: ")
+    assert gate("--runs", *base, "--versus", *slow, "--strict")[0] == 4
+    assert gate("--runs", *base, "--versus", *worse, "--tripwire", 1.2)[0] == 0
+    assert gate("--runs", *base, "--versus", *worse, "--tripwire", 1.05)[0] == 1
+
+
 @pytest.mark.slow
 def test_a_machine_whose_speed_changes_causes_no_alarms(tmp_path):
     chance = random.Random(5)
