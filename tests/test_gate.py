@@ -3,6 +3,7 @@
 import json
 import os
 import random
+import subprocess
 import sys
 import tempfile
 from dataclasses import replace
@@ -196,6 +197,30 @@ def test_only_the_time_beyond_the_median_step_decides_by_the_mean(step, mean, ve
         assert found.verdict is Verdict.PASS
 
 
+@pytest.mark.parametrize(
+    ("name", "base", "new", "regression"),
+    [
+        ("device memory", [100], 101.5, True),
+        ("device memory", [1000], 1009, False),
+        ("device memory", [10], 10.9, False),
+        ("allocated memory", [20], 21.1, True),
+        ("host memory", [160], 177, True),
+        ("host memory", [100], 115, False),
+        ("host memory", [1024], 1100, False),
+        ("host memory", [1000, 1090, 1000], 1150, False),
+        ("bytes copied a step", [100_000], 100_090, False),
+        ("bytes copied a step", [100_000], 100_110, True),
+    ],
+)
+def test_memory_and_bytes_may_grow_by_a_share_or_by_an_amount(name, base, new, regression):
+    def side(values):
+        return [{STEP: Figure(10.0, 10.0), name: Figure(float(each), float(each))} for each in values]
+
+    found = decide(side(base), side([new]), Rules())
+    (own,) = [one for one in found.judged if one.metric.name == name]
+    assert (own.verdict is Verdict.REGRESSION) is regression
+
+
 def test_few_runs_decide_by_counts_and_a_tripwire(gate, pools, tmp_path):
     code, content, _ = gate("--runs", pools["usual"][0], "--versus", pools["slower"][0])
     assert (code, metric(content, "step time")["verdict"]) == (0, "advisory")
@@ -291,6 +316,8 @@ def test_the_headline_names_the_largest_part():
         ("--save", "file"),
         ("--threshold", "120%"),
         ("--repeat", "0"),
+        *(("--base", "true", "--new", "true", "--tripwire", odd) for odd in ("inf", "nan", "1")),
+        *(("--base", "true", "--new", "true", "--timeout", odd) for odd in ("inf", "nan", "-1", "soon")),
         ("--base", "no-such-command-at-all", "--new", "true"),
     ],
 )
@@ -402,6 +429,38 @@ def test_a_baseline_is_stored_compared_and_changes_on_a_pass_alone(gate, pools, 
     assert gate("--baseline", file, *pools["slower"])[0] == 0
 
 
+@pytest.mark.parametrize(
+    ("stored", "runs", "says"),
+    [
+        (5, 1, "stays as it was: 1 run, too few to decide whether the step got longer. Name 4 runs or more"),
+        (1, 5, "stays as it was: it has 1 run, too few to decide whether the step got longer. To store 4 or more"),
+    ],
+)
+def test_too_few_runs_to_decide_about_time_renew_no_baseline(gate, pools, tmp_path, stored, runs, says):
+    file = tmp_path / "base.json"
+    assert gate("--save", file, *pools["usual"][:stored])[0] == 0
+    first = file.read_bytes()
+    for kind in ("same", "slower"):
+        code, content, err = gate("--save", file, *pools[kind][:runs])
+        assert (code, content["verdict"]) == (0, "pass") and says in err and err.count("\n") == 1
+        assert file.read_bytes() == first
+    assert gate("--save", file, *pools["slower"], "--accept")[0] == 0
+    assert file.read_bytes() != first
+
+
+@pytest.mark.parametrize("kind", ["unreadable", "noisy"])
+def test_a_baseline_that_cannot_be_renewed_is_refused_before_anything_runs(gate, pools, tmp_path, kind):
+    file, ran = tmp_path / "base.json", tmp_path / "ran"
+    if kind == "noisy":
+        gate("--save", file, *pools["noisy"])
+    else:
+        file.write_text("no JSON")
+    code, content, err = gate("--base", f"touch {ran}", "--save", file)
+    assert (code, content, ran.exists()) == (2, None, False)
+    assert ("--threshold 0." if kind == "noisy" else "replace this one with --accept.") in err
+    assert err.count("\n") == 1
+
+
 @pytest.mark.slow
 def test_a_stored_baseline_has_the_step_time_of_the_next_gate(gate, tmp_path):
     base = made(tmp_path, [1.0, 1.2])
@@ -476,9 +535,82 @@ def test_commands_serve_as_one_side(gate, tmp_path):
     ],
 )
 def test_a_command_that_fails_hangs_or_records_nothing_is_incomplete(gate, kind, words, says):
-    code, content, err = gate("--base", f"{JOB} {kind}", "--new", f"{JOB} 1", "--repeat", 1, *words)
-    assert (code, content) == (3, None)
-    assert says in err
+    code, content, _ = gate("--base", f"{JOB} {kind}", "--new", f"{JOB} 1", "--repeat", 1, *words)
+    assert (code, content["verdict"]) == (3, "not comparable")
+    assert says in content["reasons"][0]
+
+
+def test_a_job_that_fails_leaves_no_file_of_an_earlier_pass(gate, pools, tmp_path):
+    forms = [word for form in ("junit", "codequality", "metrics") for word in (f"--{form}", tmp_path / form)]
+    assert gate("--runs", *pools["usual"], "--versus", *pools["same"], *forms)[0] == 0
+    assert gate("--base", f"{JOB} fail", "--new", "true", "--repeat", 1, *forms)[0] == 3
+    (case,) = ElementTree.parse(tmp_path / "junit").getroot()[0]
+    assert "ended with exit code 7" in case.find("error").get("message")
+    (found,) = json.loads((tmp_path / "codequality").read_text())
+    assert found["severity"] == "critical" and "no such data set" in found["description"]
+    assert (tmp_path / "metrics").read_text() == "# EOF\n"
+
+
+@pytest.mark.parametrize("option", ["--output", "--junit", "--codequality", "--metrics"])
+def test_a_place_that_cannot_be_written_is_refused_before_anything_runs(gate, tmp_path, option):
+    (tmp_path / "file").write_text("x")
+    (tmp_path / "folder").mkdir()
+    ran = tmp_path / "ran"
+    places = ["file/in it", "file"] if option == "--output" else ["file/in it", "folder", "missing/it"]
+    for place in places:
+        code, content, err = gate("--base", f"touch {ran}", "--new", "true", option, tmp_path / place)
+        assert (code, content, ran.exists()) == (2, None, False)
+        assert f"{tmp_path / place} cannot be " in err and err.count("\n") == 1
+
+
+def test_a_write_that_fails_changes_no_verdict(gate, pools, tmp_path):
+    """On `/dev/full`, each write fails as on a full disk."""
+    words = ("--junit", "/dev/full", "--metrics", tmp_path / "metrics")
+    code, content, err = gate("--runs", *pools["usual"], "--versus", *pools["slower"], *words)
+    assert (code, content["verdict"]) == (1, "regression")
+    assert err == "ms-profiler: /dev/full cannot be written: No space left on device.\n"
+    assert (tmp_path / "metrics").read_text().endswith("# EOF\n")
+
+
+@pytest.mark.parametrize("words", [(), ("--json", "-")])
+def test_a_regression_stays_one_without_a_reader_of_stdout(pools, words):
+    read, write = os.pipe()
+    os.close(read)
+    line = [
+        sys.executable,
+        "-m",
+        "ms_profiler",
+        "gate",
+        "--runs",
+        *pools["usual"],
+        "--versus",
+        *pools["slower"],
+        *words,
+    ]
+    try:
+        done = subprocess.run(line, stdout=write, stderr=subprocess.PIPE, check=False)
+    finally:
+        os.close(write)
+    assert (done.returncode, done.stderr) == (1, b"")
+
+
+def test_a_command_that_ends_by_os_exit_is_comparable(gate, tmp_path):
+    words = ("--repeat", 1, "--output", tmp_path / "kept")
+    code, content, _ = gate("--base", f"{JOB} abrupt", "--new", f"{JOB} 1", *words)
+    assert (code, content["verdict"]) == (0, "pass")
+    # of the result alone, nobody knows the exit code
+    code, content, _ = gate("--runs", tmp_path / "kept/base_1", "--versus", tmp_path / "kept/new_1")
+    assert (code, content["verdict"]) == (3, "not comparable")
+    assert "did not end by itself: unknown" in content["reasons"][0]
+
+
+@pytest.mark.parametrize("end", ["exit code 0", "exit code 0, without Python's exit", "exit code 1"])
+def test_a_run_with_exit_code_0_is_comparable(gate, tmp_path, end):
+    (tmp_path / "new").mkdir()
+    store = training(tmp_path / "new", name="a_1_20260101000000123_ascend_ms")
+    store.processes[0].info.state, store.processes[0].info.end = "ended", end
+    code = gate("--runs", written(tmp_path, "b"), "--versus", store.write())[0]
+    assert code == (3 if end == "exit code 1" else 0)
 
 
 def test_a_command_that_trains_twice_is_an_error(gate):
@@ -507,6 +639,29 @@ def test_every_form_of_the_verdict(gate, pools, tmp_path, monkeypatch, capsys):
     )
     summary = (tmp_path / "summary.md").read_text()
     assert "### ms-profiler gate: regression" in summary and "| step time |" in summary
+
+
+ODD = b"we\x1bird \xff\xef\xbf\xbe name"
+
+
+def test_odd_characters_in_names_leave_every_file_valid(pools, tmp_path, monkeypatch, capsys):
+    folder = os.path.join(os.fsencode(tmp_path), ODD)
+    os.mkdir(folder)
+    few = written(os.fsdecode(folder), os.fsdecode(ODD), steps=2, world_size=3)
+    monkeypatch.setenv(github.SUMMARY, str(tmp_path / "summary.md"))
+    monkeypatch.setenv(github.ACTIONS, "true")
+    forms = [str(word) for form in ("json", "junit", "codequality") for word in (f"--{form}", tmp_path / form)]
+    assert cli.main(["gate", "--runs", pools["usual"][0], "--versus", few, *forms]) == 3
+    visible = r"we\x1bird \udcff\ufffe name"
+    assert visible in capsys.readouterr().out
+    assert visible in (tmp_path / "summary.md").read_text()
+    reasons = json.loads((tmp_path / "json").read_text())["reasons"]
+    assert len(reasons) > 2 and os.fsdecode(ODD) in reasons[0]
+    (error,) = ElementTree.parse(tmp_path / "junit").getroot()[0][0]
+    assert visible in error.get("message")
+    found = json.loads((tmp_path / "codequality").read_text())
+    assert visible in found[0]["description"]
+    assert len({each["fingerprint"] for each in found}) == len(reasons)
 
 
 def test_a_summary_stays_below_its_cap_and_annotations_below_theirs(tmp_path):
@@ -610,6 +765,20 @@ def test_runs_that_are_slower_as_the_machine_is_are_no_regression(gate, tmp_path
     assert step["p"] < 0.05 and step["ratio"] > 1.05
     assert (code, content["verdict"], step["verdict"]) == (0, "inconclusive", "inconclusive")
     assert "all modules changed alike" in step["why"]
+
+
+@pytest.mark.parametrize("runs", [1, 3])
+def test_few_runs_on_a_slower_machine_are_inconclusive(gate, tmp_path, runs):
+    base, slow, worse = (
+        [beside_neighbours(tmp_path, 10 * side + number, speed, layers) for number in range(runs)]
+        for side, (speed, layers) in enumerate(((1.0, ()), (1.6, ()), (1.6, {3})))
+    )
+    code, content, _ = gate("--runs", *base, "--versus", *slow)
+    assert (code, content["verdict"]) == (0, "inconclusive")
+    assert metric(content, "step time")["why"].startswith("at equal speed +0.0%, so the machine may be slower: ")
+    assert gate("--runs", *base, "--versus", *slow, "--strict")[0] == 4
+    assert gate("--runs", *base, "--versus", *worse, "--tripwire", 1.2)[0] == 0
+    assert gate("--runs", *base, "--versus", *worse, "--tripwire", 1.05)[0] == 1
 
 
 @pytest.mark.slow

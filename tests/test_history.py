@@ -13,13 +13,16 @@ def file(tmp_path):
     return tmp_path / "history.jsonl"
 
 
-def lines(file, values, **fingerprint):
-    """Append runs with these step times in ms to a history file."""
+def lines(file, values, counts=(), **fingerprint):
+    """Append runs with these step times in ms to a history file, and with these synchronisations a step."""
     known = dict.fromkeys(history.SERIES, "") | fingerprint
     with open(file, "a") as stream:
         for number, value in enumerate(values):
             entry = {"version": 1, "label": f"commit {number}", "started_ns": random.randrange(10**18)}
-            stream.write(json.dumps(entry | {"fingerprint": known, "figures": {"step time": value}}) + "\n")
+            figures = {"step time": value}
+            if counts:
+                figures["synchronisations a step"] = counts[number]
+            stream.write(json.dumps(entry | {"fingerprint": known, "figures": figures}) + "\n")
 
 
 def run_history(capsys, *words):
@@ -61,6 +64,27 @@ def test_runs_of_another_machine_are_another_series(file, capsys):
     lines(file, [chance.gauss(100, 1) for _ in range(12)], cpu="one")
     lines(file, [chance.gauss(140, 1) for _ in range(12)], cpu="another")
     assert run_history(capsys, file)[1] == "No change in 24 runs.\n"
+
+
+def test_a_count_that_was_0_is_reported_with_its_numbers(file, capsys):
+    lines(file, [100.0] * 20, counts=[0] * 10 + [3] * 10)
+    code, out, _ = run_history(capsys, file)
+    assert (code, out) == (0, "synchronisations a step: 0 -> 3 from run 11 on (commit 10), p 0.001\n")
+    (found,) = json.loads(run_history(capsys, file, "--json")[1])["changes"]
+    assert (found["before"], found["after"], found["ratio"]) == (0, 3, None)
+
+
+def test_a_count_that_fell_to_0_is_reported(file, capsys):
+    lines(file, [100.0] * 20, counts=[3] * 10 + [0] * 10)
+    assert "synchronisations a step: -100.0% from run 11 on" in run_history(capsys, file)[1]
+
+
+def test_a_run_is_appended_to_a_file_whose_last_line_has_no_end(file, tmp_path, capsys):
+    lines(file, [100.0, 100.0])
+    file.write_text(file.read_text().rstrip("\n"))
+    path = made_runs.write(str(tmp_path), 1, [10_000_000] * 12)
+    assert run_history(capsys, file, path)[:2] == (0, "No change in 3 runs.\n")
+    assert run_history(capsys, file)[:2] == (0, "No change in 3 runs.\n")
 
 
 def test_a_run_that_is_not_whole_is_refused(file, tmp_path, capsys):

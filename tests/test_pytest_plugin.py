@@ -32,6 +32,8 @@ def test_a_test_fails_where_its_command_got_slower(tmp_path):
     saved = smoke(tmp_path, f"{JOB} 1", "--perf-smoke-save")
     assert saved.returncode == 0 and "base.json: 1 run, " in saved.stdout
     assert len(json.loads((tmp_path / "base.json").read_text())["runs"]) == 1
+    again = smoke(tmp_path, f"{JOB} 1", "--perf-smoke-save")
+    assert again.returncode == 0 and "base.json stays as it was: it has 1 run, too few to decide" in again.stdout
     same = smoke(tmp_path, f"{JOB} 1")
     assert same.returncode == 0 and "the test itself ran" in same.stdout
     slower = smoke(tmp_path, f"{JOB} 2")

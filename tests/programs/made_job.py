@@ -1,12 +1,14 @@
 """Write a made-up result into the directory that the variable names, without training, for a test of the gate.
 
-usage: made_job.py FACTOR|fail|hang|nothing
+usage: made_job.py FACTOR|fail|hang|nothing|abrupt
 
-The steps in the result are FACTOR times as long as the usual ones.
+The steps in the result are FACTOR times as long as the usual ones. After `abrupt`, the result lacks the end of the
+process, as after `os._exit(0)`.
 """
 
 import json
 import os
+import pathlib
 import random
 import sys
 import time
@@ -22,5 +24,9 @@ if kind == "hang":
 if kind != "nothing":
     folder = json.loads(os.environ["MS_PROFILER_OPTIONS"])["output_path"]
     number = time.time_ns() // 10**6 % 10**6
-    steps = made_runs.durations(made_runs.Noise(0.002, float(kind)), random.Random(number))[:20]
-    made_runs.write(folder, number, steps)
+    factor = 1.0 if kind == "abrupt" else float(kind)
+    steps = made_runs.durations(made_runs.Noise(0.002, factor), random.Random(number))[:20]
+    result = made_runs.write(folder, number, steps)
+    if kind == "abrupt":
+        for record in pathlib.Path(result).rglob("process_info.json"):
+            record.write_text(json.dumps(json.loads(record.read_text()) | {"state": "running", "end": ""}))

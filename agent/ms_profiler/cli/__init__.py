@@ -76,6 +76,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         argv: the arguments without the program's name; by default those of `sys.argv`.
     """
     words = list(sys.argv[1:] if argv is None else argv)
+    code = 0
     try:
         name = ALIASES.get(words[0], words[0]) if words else ""
         code = _run(name, words[1:]) if name in COMMANDS else _overview(words)
@@ -91,7 +92,6 @@ def main(argv: Sequence[str] | None = None) -> int:
     except BrokenPipeError:
         # The reader of stdout has closed the pipe. At exit, Python writes the rest of its buffer, and would fail again.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        return 0
     return code
 
 

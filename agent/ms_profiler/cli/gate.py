@@ -3,6 +3,7 @@
 import argparse
 import contextlib
 import errno
+import math
 import os
 import statistics
 import sys
@@ -10,8 +11,8 @@ import tempfile
 from collections.abc import Iterator
 from typing import Any
 
-from ms_profiler.errors import DependencyError, MsProfilerError, UsageError
-from ms_profiler.gate.errors import FailedError, NotWrittenError
+from ms_profiler.errors import DependencyError, MsProfilerError, StoreError, UsageError
+from ms_profiler.gate.errors import FailedError, IncompleteError, NotWrittenError
 from ms_profiler.gate.exits import INCONCLUSIVE, MEANINGS, PASS
 from ms_profiler.log import visible
 
@@ -33,6 +34,7 @@ EPILOG = "exit codes: " + "; ".join(f"{code} {meaning}" for code, meaning in MEA
 
 REPEAT = 5
 TIMEOUT_S = 600.0
+_STDOUT = "-"  #: in place of the path of the JSON
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -48,7 +50,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
     sides.add_argument(
         "--timeout",
-        type=float,
+        type=_seconds,
         default=TIMEOUT_S,
         metavar="SECONDS",
         help="longest time of a run (default: %(default)g)",
@@ -57,7 +59,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     sides.add_argument("--runs", nargs="+", metavar="DIR", help="results of the base side")
     sides.add_argument("--versus", nargs="+", metavar="DIR", help="results of the new side")
     sides.add_argument(
-        "--save", metavar="FILE", help="store the runs as baseline; an existing one changes only on a pass"
+        "--save",
+        metavar="FILE",
+        help="store the runs as baseline; an existing one changes only if the step time passes",
     )
     sides.add_argument("--accept", action="store_true", help="with --save: replace the baseline without gating")
     sides.add_argument("--baseline", metavar="FILE", help="a stored baseline is the base side")
@@ -95,7 +99,6 @@ def run(args: argparse.Namespace) -> int:
 
     Raises:
         UsageError: the arguments do not say where both versions' runs come from.
-        IncompleteError: a command failed or took too long.
         StoreError: a path that should hold results has nothing readable.
         DependencyError: a required package is not installed.
         FailedError: an unexpected error ended the gate.
@@ -120,18 +123,27 @@ def _gate(args: argparse.Namespace) -> int:
         trials.run(args.trials, args.seed, print)
         return PASS
     _check(args)
-    from ms_profiler.gate import sides
+    from ms_profiler.gate import decide, sides
     from ms_profiler.gate.verdicts import Rules
 
+    rules = Rules(args.threshold, args.tripwire)
+    try:
+        return _compared(args, rules)
+    except IncompleteError as error:
+        # the files must not keep the verdict of an earlier gate
+        return _report(sides.Gated(decide.not_comparable([str(error)], rules)), args)
+
+
+def _compared(args: argparse.Namespace, rules: Any) -> int:
+    """Make or read the runs of both sides, compare them, write the verdict, and return it as exit code."""
+    from ms_profiler.gate import baseline, sides
+
     with _recorded(args) as found:
-        rules = Rules(args.threshold, args.tripwire)
         read = {side: sides.read_launched if getattr(args, side) else sides.read for side in found}
         if args.save:
             return _save(args, read["base"](found["base"]), rules)
         new = read["new"](found["new"])
         if args.baseline:
-            from ms_profiler.gate import baseline
-
             gated = sides.gate_stored(baseline.read(args.baseline), new, rules)
         else:
             gated = sides.gate(read["base"](found["base"]), new, rules)
@@ -139,7 +151,13 @@ def _gate(args: argparse.Namespace) -> int:
 
 
 def _check(args: argparse.Namespace) -> None:
-    """Raise an error before a command runs, if the arguments do not say where both versions' runs come from."""
+    """Raise an error before a command runs, if the arguments do not say where both versions' runs come from.
+
+    The same holds for files that cannot be written.
+    """
+    from ms_profiler.gate import reports
+
+    reports.refuse_unwritable(_files(args).values())
     if args.save:
         if args.baseline or args.runs or args.versus or args.new:
             raise UsageError("--save stores one side.", "Write `ms-profiler gate --save FILE DIR...`.")
@@ -152,6 +170,10 @@ def _check(args: argparse.Namespace) -> None:
             raise NotWrittenError(args.save, error) from None
         if not os.access(folder, os.W_OK):
             raise NotWrittenError(args.save, PermissionError(errno.EACCES, os.strerror(errno.EACCES)))
+        if os.path.isdir(args.save):
+            raise NotWrittenError(args.save, IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR)))
+        if os.path.exists(args.save) and not args.accept:
+            _read_baseline(args.save, args, "Name another file, or replace this one with --accept.")
         return
     base = [name for name in ("base", "runs", "baseline") if getattr(args, name)]
     new = [name for name in ("new", "versus", "directories") if getattr(args, name)]
@@ -160,13 +182,21 @@ def _check(args: argparse.Namespace) -> None:
         remedy = "`ms-profiler gate --help` shows the three ways: --base and --new, --runs and --versus, --baseline."
         raise UsageError("A gate needs two sides.", remedy)
     if args.baseline:
-        from ms_profiler.gate import baseline
-        from ms_profiler.gate.decide import refuse_low
-        from ms_profiler.gate.verdicts import Rules
+        _read_baseline(args.baseline, args)
 
-        stored = baseline.read(args.baseline)  # an error must come now, not after the commands have run for minutes
-        if args.new:
-            refuse_low(Rules(args.threshold, args.tripwire), stored.step_times, args.repeat)
+
+def _read_baseline(path: str, args: argparse.Namespace, remedy: str | None = None) -> None:
+    """Raise an error now, not after the commands have run for minutes, if a baseline cannot be compared with."""
+    from ms_profiler.gate import baseline
+    from ms_profiler.gate.decide import refuse_low
+    from ms_profiler.gate.verdicts import Rules
+
+    try:
+        stored = baseline.read(path)
+    except StoreError as error:
+        raise StoreError(str(error.args[0]), remedy or error.remedy) from None
+    if args.base or args.new:
+        refuse_low(Rules(args.threshold, args.tripwire), stored.step_times, args.repeat)
 
 
 @contextlib.contextmanager
@@ -189,24 +219,35 @@ def _recorded(args: argparse.Namespace) -> Iterator[dict[str, list[str]]]:
             folder = stack.enter_context(tempfile.TemporaryDirectory(prefix="ms_profiler_gate_"))
         else:
             folder = args.output
-            if os.path.isdir(folder) and os.listdir(folder):
-                raise UsageError(f"{folder} is not empty.", "Name a new directory, because it must hold no other runs.")
-            os.makedirs(folder, exist_ok=True)
+            _make(folder)
         yield named | launch.launch(commands, args.repeat, args.timeout, os.path.abspath(folder), _say)
+
+
+def _make(folder: str) -> None:
+    """Make the folder of the runs; raise an error if it is not new or cannot be used."""
+    remedy = "Name a new directory, because it must hold no other runs."
+    try:
+        os.makedirs(folder, exist_ok=True)
+        used = bool(os.listdir(folder))
+    except OSError as error:
+        raise UsageError(f"{folder} cannot be made: {error.strerror}.", remedy) from None
+    if used:
+        raise UsageError(f"{folder} is not empty.", remedy)
+    if not os.access(folder, os.W_OK):
+        raise UsageError(f"{folder} cannot be written: {os.strerror(errno.EACCES)}.", remedy)
 
 
 def _save(args: argparse.Namespace, digests: list[Any], rules: Any) -> int:
     """Store runs as a baseline. If the file has a baseline already, the runs must first pass the gate against it."""
     from ms_profiler.gate import baseline, comparable, decide, sides
-    from ms_profiler.gate.verdicts import Verdict
 
     if found := comparable.reasons(digests, []):
         return _report(sides.Gated(decide.not_comparable(found, rules)), args)
     if os.path.exists(args.save) and not args.accept:
         gated = sides.gate_stored(baseline.read(args.save), digests, rules)
         code = _report(gated, args)
-        if gated.decision.verdict is not Verdict.PASS:
-            _say(f"{args.save} stays as it was: a baseline changes only on a pass. --accept replaces it in any case.")
+        if why := baseline.kept(gated.decision):
+            _say(f"{args.save} stays as it was: {why}")
             return code
     made = baseline.of(digests)
     baseline.write(args.save, made)
@@ -220,42 +261,33 @@ def _save(args: argparse.Namespace, digests: list[Any], rules: Any) -> int:
     return PASS
 
 
+def _files(args: argparse.Namespace) -> dict[str, str]:
+    """Return the path of each requested file, by the name of its form."""
+    from ms_profiler.gate import reports
+
+    named = {form: path for form in reports.FORMS if (path := getattr(args, form)) is not None}
+    return {form: path for form, path in named.items() if (form, path) != ("json", _STDOUT)}
+
+
 def _report(gated: Any, args: argparse.Namespace) -> int:
     """Write the verdict in every requested form, and return the exit code."""
-    import json
-
-    from ms_profiler.gate import document, github, gitlab, junit, text
+    from ms_profiler.gate import document, github, reports, text
 
     code: int = gated.decision.exit_code(args.strict)
     content = document.of(gated.decision, code, gated.why())
-    as_json = json.dumps(content, indent=1) + "\n"
-    print(
-        as_json if args.json == "-" else visible("\n".join(text.lines(content))), end="" if args.json == "-" else "\n"
-    )
-    _write(args.json if args.json != "-" else None, as_json.encode())
-    _write(args.junit, junit.report(content))
-    _write(args.codequality, gitlab.code_quality(content).encode())
-    _write(args.metrics, gitlab.metrics(content).encode())
-    if (path := os.environ.get(github.SUMMARY)) and not github.append_summary(content, path):
-        _say(f"the summary {path} is full, or cannot be written.")
-    if os.environ.get(github.ACTIONS) == "true":
-        for line in github.annotations(content):
-            print(line, file=sys.stderr if args.json == "-" else sys.stdout)
+    reports.write(content, _files(args), _say)
+    to_stdout = args.json == _STDOUT
+    shown = reports.as_json(content) if to_stdout else visible("\n".join(text.lines(content)) + "\n")
+    with contextlib.suppress(BrokenPipeError):  # without a reader of stdout, the exit code still tells the verdict
+        print(shown, end="")
+        if os.environ.get(github.ACTIONS) == "true":
+            for line in github.annotations(content):
+                print(line, file=sys.stderr if to_stdout else sys.stdout)
     return code
 
 
-def _write(path: str | None, content: bytes) -> None:
-    if path is None:
-        return
-    try:
-        with open(path, "wb") as stream:
-            stream.write(content)
-    except OSError as error:
-        raise NotWrittenError(path, error) from None
-
-
 def _say(line: str) -> None:
-    print(f"ms-profiler: {line}", file=sys.stderr, flush=True)
+    print(f"ms-profiler: {visible(line)}", file=sys.stderr, flush=True)
 
 
 def _count(text: str) -> int:
@@ -280,6 +312,16 @@ def _ratio(text: str) -> float:
         number = float(text)
     except ValueError:
         number = 0.0
-    if not number > 1:
+    if not (number > 1 and math.isfinite(number)):
         raise argparse.ArgumentTypeError(f"a ratio above 1 such as 1.5, not {text}")
+    return number
+
+
+def _seconds(text: str) -> float:
+    try:
+        number = float(text)
+    except ValueError:
+        number = 0.0
+    if not (number > 0 and math.isfinite(number)):
+        raise argparse.ArgumentTypeError(f"a number of seconds above 0, not {text}")
     return number

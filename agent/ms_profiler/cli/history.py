@@ -40,13 +40,23 @@ def run(args: argparse.Namespace) -> int:
     changes = history.changes(lines) if lines else []
     if args.json:
         found = [
-            {"metric": each.metric, "label": each.label, "run": each.place, "ratio": round(each.ratio, 6), "p": each.p}
+            {
+                "metric": each.metric,
+                "label": each.label,
+                "run": each.place,
+                "before": round(each.point.before, 6),
+                "after": round(each.point.after, 6),
+                "ratio": None if each.point.ratio is None else round(each.point.ratio, 6),
+                "p": each.point.p,
+            }
             for each in changes
         ]
         print(json.dumps({"version": history.VERSION, "runs": len(lines), "changes": found}, indent=1))
         return 0
     for each in changes:
-        print(visible(f"{each.metric}: {each.ratio - 1:+.1%} from run {each.place} on ({each.label}), p {each.p:.3f}"))
+        point = each.point
+        change = f"0 -> {point.after:,.6g}" if point.ratio is None else f"{point.ratio - 1:+.1%}"
+        print(visible(f"{each.metric}: {change} from run {each.place} on ({each.label}), p {point.p:.3f}"))
     if not changes:
         print(f"No change in {len(lines)} {'run' if len(lines) == 1 else 'runs'}.")
     return 0

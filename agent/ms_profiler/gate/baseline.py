@@ -1,7 +1,8 @@
 """Read and write a baseline, a file that stands for the old version of a job and is small enough to commit.
 
 The file has the figures of each run of the old version and all key figures (the digest) of a typical run. The gate
-replaces a baseline only after a pass. A baseline made from slower runs would hide the regression from then on.
+replaces a baseline only after a pass of the step time. A baseline made from slower runs would hide the regression from
+then on.
 """
 
 import json
@@ -15,6 +16,7 @@ from ms_profiler.errors import StoreError
 from ms_profiler.gate import figures, noise
 from ms_profiler.gate.errors import NotWrittenError
 from ms_profiler.gate.figures import Figure
+from ms_profiler.gate.verdicts import RUNS, Decision, Verdict
 
 #: version of the format: ms-profiler reads files of this and of earlier versions, and refuses those of later versions
 FORMAT: Final = 1
@@ -66,6 +68,30 @@ def typical(digests: list[Digest]) -> Digest:
     """Return the run with the median step time; of an even number of runs, the faster of the two in the middle."""
     middle = statistics.median_low([digest.step.median_ns for digest in digests])
     return next(digest for digest in digests if digest.step.median_ns == middle)
+
+
+def kept(decision: Decision) -> str:
+    """Return a sentence that says why the runs of a gate must not replace its baseline; empty if they may.
+
+    With too few runs, the gate passes without a decision about time. If such runs replaced the baseline, each of them
+    could be slower than the one before.
+
+    Args:
+        decision: the verdict on the runs, from a comparison with the baseline.
+    """
+    if decision.verdict is not Verdict.PASS:
+        return "a baseline changes only on a pass. --accept replaces it in any case."
+    if any(one.metric.name == figures.STEP and one.verdict is Verdict.PASS for one in decision.judged):
+        return ""
+    if decision.base_runs < RUNS:
+        few, remedy = f"it has {_runs(decision.base_runs)}", f"To store {RUNS} or more in its place, add --accept."
+    else:
+        few, remedy = _runs(decision.new_runs), f"Name {RUNS} runs or more, or add --accept to replace it in any case."
+    return f"{few}, too few to decide whether the step got longer. {remedy}"
+
+
+def _runs(number: int) -> str:
+    return f"{number} {'run' if number == 1 else 'runs'}"
 
 
 def write(path: str, baseline: Baseline) -> None:

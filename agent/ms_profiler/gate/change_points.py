@@ -33,20 +33,27 @@ class ChangePoint:
 
     Attributes:
         index: the index of the first figure after the change.
-        ratio: median(figures from this change to the next one) / median(figures from the previous change to this one).
+        before: the median of the figures from the previous change to this one.
+        after: the median of the figures from this change to the next one.
         p: the probability of a change at least this large if the figures are in a random order.
     """
 
     index: int
-    ratio: float
+    before: float
+    after: float
     p: float
+
+    @property
+    def ratio(self) -> float | None:
+        """Return `after` divided by `before`; None if `before` is 0."""
+        return self.after / self.before if self.before else None
 
 
 def find(series: Sequence[float], alpha: float = ALPHA, window: int = WINDOW, seed: int = SEED) -> list[ChangePoint]:
     """Return the changes of a series in the order in which they happened.
 
     Args:
-        series: one positive figure a run, oldest first.
+        series: one figure a run, oldest first; none is negative.
         alpha: a change counts if the probability that chance alone causes it is below this.
         window: number of the latest figures to examine.
         seed: the seed for the random reorderings; with the same seed, a series always gives the same changes.
@@ -58,7 +65,7 @@ def find(series: Sequence[float], alpha: float = ALPHA, window: int = WINDOW, se
     ends = [first, *places, len(series)]
     medians = [statistics.median(series[start:end]) for start, end in itertools.pairwise(ends) if end > start]
     return [
-        ChangePoint(place, after / before, found[place])
+        ChangePoint(place, before, after, found[place])
         for place, before, after in zip(places, medians, medians[1:], strict=False)
     ]
 

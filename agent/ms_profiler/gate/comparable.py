@@ -1,8 +1,10 @@
 """Check whether runs may be compared: every run must be complete, and all need the same workload and machine type."""
 
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 
 from ms_profiler.analysis.comparison.digest import Digest, Fingerprint
+from ms_profiler.analysis.driver import liveness
 
 #: smallest number of steady steps (steps after the warm-up) from which the step time of a run is computed
 STEPS = 3
@@ -22,8 +24,10 @@ _SAME = {
 #: properties that may differ between the runs; the gate reports the difference and compares the runs all the same
 _REPORTED = {"profiler": "version of ms-profiler", "modules": "number of modules"}
 _WHOLE_RUN = "whole_run"
-#: values in a run's record for the end of a process that did not fail
-_WELL = ("exit", "stopped", "")
+_NO_ERROR = liveness.with_code(0)
+#: Values in a run's record for the end of a process that did not fail. Jobs may end by `os._exit(0)`, for example
+#: because a library crashes at Python's exit.
+_WELL = (liveness.EXIT, liveness.STOPPED, "", _NO_ERROR, _NO_ERROR + liveness.ABRUPT)
 
 
 def faults(digest: Digest) -> Iterator[str]:
@@ -50,6 +54,21 @@ def faults(digest: Digest) -> Iterator[str]:
         yield f"{name} has {digest.step.count} steady {steps}; a median needs {STEPS} or more."
     elif digest.step.median_ns <= 0:
         yield f"{name} has steps that take no time."
+
+
+def ended_well(digest: Digest) -> Digest:
+    """Return the digest of a run whose command ended with exit code 0, as the gate has seen.
+
+    A process that ends by `os._exit` cannot record its end. So the digest alone says that the process was killed or
+    vanished, or, on another host, that its end is unknown.
+
+    Args:
+        digest: the digest of the run.
+    """
+    whole = digest.completeness
+    unrecorded = (liveness.VANISHED, liveness.UNKNOWN)
+    ended = tuple(_NO_ERROR if each in unrecorded else each for each in whole.ended)
+    return replace(digest, completeness=replace(whole, ended=ended))
 
 
 def mismatches(base: Fingerprint, new: Fingerprint) -> list[str]:

@@ -179,7 +179,7 @@ def _single(
 ) -> Judged:
     """Judge a figure that hardly varies, such as a count; a count must have grown in every step to be a regression."""
     most = max(figure.value for figure in before)
-    grown = new > most * (1 + metric.room) + metric.least
+    grown = new > most * (1 + metric.room) and new > most + metric.least
     if metric.kind is Kind.COUNT and max(figure.least for figure in before) >= statistics.median(
         figure.least for figure in after
     ):

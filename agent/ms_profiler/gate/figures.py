@@ -39,7 +39,7 @@ class Metric:
         kind: the kind of the metric, which says how it decides about the verdict.
         unit: the unit of the metric; empty for counts.
         room: the share by which memory, or a number of bytes, may grow without a regression.
-        least: a further growth that is allowed in addition to `room`, in the metric's unit.
+        least: an amount in the metric's unit; a growth up to it is no regression, however large its share is.
     """
 
     name: str

@@ -5,6 +5,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from ms_profiler.gate import text
+from ms_profiler.log import visible
 
 SUMMARY = "GITHUB_STEP_SUMMARY"
 ACTIONS = "GITHUB_ACTIONS"
@@ -23,7 +24,7 @@ def append_summary(document: dict[str, Any], path: str) -> bool:
         document: the verdict, as `document.of` returns it.
         path: the file of the summary, which GitHub names in an environment variable.
     """
-    content = text.markdown(document)
+    content = visible(text.markdown(document))
     if len(content.encode()) > CAP:
         content = content.encode()[: CAP - len(_CUT)].decode(errors="ignore") + _CUT
     try:
@@ -53,7 +54,7 @@ def annotations(document: dict[str, Any]) -> Iterator[str]:
     errors += document["reasons"]
     for kind, said_of in (("error", errors), ("warning", warnings)):
         for said in said_of[:MOST]:
-            yield f"::{kind} title=ms-profiler gate::{_escaped(said)}"
+            yield f"::{kind} title=ms-profiler gate::{_escaped(visible(said))}"
 
 
 def _escaped(text_of: str) -> str:

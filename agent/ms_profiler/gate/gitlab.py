@@ -5,6 +5,8 @@ import json
 import re
 from typing import Any
 
+from ms_profiler.log import visible
+
 #: name of a file for each finding. GitLab requires one, although the gate's findings do not belong to any file.
 _PLACE = "ms-profiler-gate"
 
@@ -16,22 +18,23 @@ def code_quality(document: dict[str, Any]) -> str:
         document: the verdict, as `document.of` returns it.
     """
     found = [
-        (one["name"], f"{one['name']}: {one['base']:,.6g} to {one['new']:,.6g} {one['unit']}".rstrip(), "major")
+        (one["name"], "", f"{one['name']}: {one['base']:,.6g} to {one['new']:,.6g} {one['unit']}".rstrip(), "major")
         for one in document["metrics"]
         if one["verdict"] == "regression"
     ]
-    found += [("comparable", reason, "critical") for reason in document["reasons"]]
+    found += [("comparable", reason, reason, "critical") for reason in document["reasons"]]
     return json.dumps(
         [
             {
-                "description": said,
+                "description": visible(said),
                 "check_name": name,
-                # GitLab recognises a finding by its fingerprint, so this is the same in each pipeline
-                "fingerprint": hashlib.sha256(f"{name} {severity}".encode()).hexdigest(),
+                # GitLab recognises a finding by its fingerprint, so this is the same in each pipeline. Reasons have
+                # one name, so each has its text as well.
+                "fingerprint": hashlib.sha256(visible(f"{name} {severity}{own}").encode()).hexdigest(),
                 "severity": severity,
                 "location": {"path": _PLACE, "lines": {"begin": 1}},
             }
-            for name, said, severity in found
+            for name, own, said, severity in found
         ],
         indent=1,
     )

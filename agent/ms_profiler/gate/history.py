@@ -3,11 +3,12 @@
 import json
 import os
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Any, BinaryIO, Final
 
 from ms_profiler.analysis.comparison.digest import Digest
 from ms_profiler.errors import StoreError
 from ms_profiler.gate import change_points, comparable, figures
+from ms_profiler.gate.change_points import ChangePoint
 from ms_profiler.gate.errors import NotWrittenError
 from ms_profiler.gate.figures import Kind
 
@@ -26,21 +27,13 @@ class Change:
         metric: name of the figure.
         label: the label of the first run after the change.
         place: the position of the first run after the change in the history, counted from 1.
-        ratio: the median after the change divided by the median before it.
-        p: the probability that chance alone causes a change at least this large.
-        worse: whether the figure went up.
+        point: the change in the series of this figure, with the medians before and after it.
     """
 
     metric: str
     label: str
     place: int
-    ratio: float
-    p: float
-
-    @property
-    def worse(self) -> bool:
-        """Return whether the figure went up, because more is worse for every figure."""
-        return self.ratio > 1
+    point: ChangePoint
 
 
 def entry(digest: Digest, label: str) -> dict[str, Any]:
@@ -77,11 +70,21 @@ def append(path: str, digests: list[Digest], label: str) -> int:
     if faults := [fault for digest in new for fault in comparable.faults(digest)]:
         raise StoreError(faults[0], "A history takes complete runs only.")
     try:
-        with open(path, "a", encoding="utf-8") as stream:
-            stream.writelines(json.dumps(entry(digest, label)) + "\n" for digest in new)
+        with open(path, "a+b") as stream:
+            if _is_open_ended(stream):
+                stream.write(b"\n")
+            stream.writelines(json.dumps(entry(digest, label)).encode() + b"\n" for digest in new)
     except OSError as error:
         raise NotWrittenError(path, error) from None
     return len(new)
+
+
+def _is_open_ended(stream: BinaryIO) -> bool:
+    """Return whether a file's last line has no end, as some editors leave it."""
+    if not stream.seek(0, os.SEEK_END):
+        return False
+    stream.seek(-1, os.SEEK_END)
+    return stream.read() != b"\n"
 
 
 def read(path: str) -> list[dict[str, Any]]:
@@ -118,13 +121,16 @@ def changes(lines: list[dict[str, Any]]) -> list[Change]:
     names = figures.names(lines[number]["figures"] for number in series)
     found = []
     for name in names:
-        if figures.metric(name).kind in (Kind.ADVISORY, Kind.MEAN):
+        if (kind := figures.metric(name).kind) in (Kind.ADVISORY, Kind.MEAN):
             continue
-        with_it = [number for number in series if lines[number]["figures"].get(name, 0) > 0]
+        # a count may well be 0, but a time or a size of 0 is unknown
+        known = {number: lines[number]["figures"].get(name, -1) for number in series}
+        with_it = [number for number, value in known.items() if value > 0 or (value == 0 and kind is Kind.COUNT)]
         values = [float(lines[number]["figures"][name]) for number in with_it]
-        for change in change_points.find(values):
-            place = with_it[change.index]
-            found.append(Change(name, lines[place]["label"], place + 1, change.ratio, change.p))
+        for point in change_points.find(values):
+            place = with_it[point.index]
+            if point.before != point.after:
+                found.append(Change(name, lines[place]["label"], place + 1, point))
     return found
 
 

@@ -3,6 +3,8 @@
 from typing import Any
 from xml.etree import ElementTree
 
+from ms_profiler.log import visible
+
 _SUITE = "ms-profiler gate"
 
 
@@ -10,7 +12,7 @@ def report(document: dict[str, Any]) -> bytes:
     """Return the verdict as JUnit's XML.
 
     A regression becomes a failure, and an inconclusive figure a skipped test. If the runs cannot be compared, the
-    result has an error.
+    result has an error. XML has no control characters and no bytes that are not text, so they become visible ones.
 
     Args:
         document: the verdict, as `document.of` returns it.
@@ -19,10 +21,10 @@ def report(document: dict[str, Any]) -> bytes:
     counts = dict.fromkeys(("failure", "skipped", "error"), 0)
 
     def case(name: str, result: str, said: str) -> None:
-        each = ElementTree.SubElement(suite, "testcase", classname="ms_profiler.gate", name=name)
+        each = ElementTree.SubElement(suite, "testcase", classname="ms_profiler.gate", name=visible(name))
         if result:
             counts[result] += 1
-            ElementTree.SubElement(each, result, message=said)
+            ElementTree.SubElement(each, result, message=visible(said))
 
     for reason in document["reasons"]:
         case("comparable", "error", reason)

@@ -23,7 +23,7 @@ _LINE = (
 
 def pytest_addoption(parser: pytest.Parser) -> None:
     """Add an option to pytest that stores baselines; called by pytest."""
-    text = f"run the commands of {MARKER} and store their baselines; an existing one changes only on a pass"
+    text = f"run the commands of {MARKER}, store baselines; an existing one changes only if the step time passes"
     parser.getgroup("ms-profiler").addoption(SAVE, action="store_true", help=text)
 
 
@@ -84,8 +84,9 @@ def _gate(item: pytest.Item, command: str, baseline: str, options: list[str]) ->
         # pytest shows the first line of the message in its summary
         pytest.fail(f"{said or errors}\n`{command}` against {baseline}", pytrace=False)
     if item.config.getoption(SAVE):
-        # the line about the stored baseline names the smallest threshold that it allows
-        stored = [line for line in errors.splitlines() if line.startswith(f"ms-profiler: {path}: ")]
+        # the line about the baseline names the smallest threshold that it allows, or says why it stays as it was
+        about = (f"ms-profiler: {path}: ", f"ms-profiler: {path} stays ")
+        stored = [line for line in errors.splitlines() if line.startswith(about)]
         item.config.get_terminal_writer().line("".join(f"\n{line}" for line in stored))
 
 

@@ -102,12 +102,12 @@ def read_launched(places: Sequence[str]) -> list[Digest]:
         IncompleteError: a command recorded nothing that can be read.
         UsageError: a command trained more than once.
     """
-    found = []
+    found: list[Digest] = []
     for place in places:
         left = read([place])
         if len(left) > 1:
             raise UsageError(f"The command recorded {len(left)} runs.", "Gate one that trains once.")
-        found += left
+        found += map(comparable.ended_well, left)
     return found
 
 
