@@ -5,7 +5,7 @@ but the mean step has it. One long step also moves the mean step, but says nothi
 are divided into blocks of consecutive steps. Work that recurs is in every block.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from statistics import fmean, median
 from typing import Final, TypeVar
 
@@ -23,8 +23,8 @@ APART: Final = 0.02
 SURE: Final = 0.95
 #: a run shows whether long steps recur if its blocks have at least this number of steps
 FEWEST: Final = 3
-#: the part of the difference that waits must make up if they show alone that long steps recur, and the part of it that
-#: must be left if single long steps count, too
+#: The part of the difference that waits must make up if they show alone that long steps recur. Single long steps of one
+#: side may be at most this part of the long steps of the other side, as shares of all steps
 MUCH: Final = 0.5
 
 _Item = TypeVar("_Item")
@@ -125,7 +125,7 @@ def recurs(before: Sequence[Digest], after: Sequence[Digest], more: float) -> bo
     """
     if min(len(run.step.durations_ns) for run in (*before, *after)) < BLOCKS * FEWEST:
         return False
-    if not _lasts(before, after, more):
+    if not _sure(before, after, more):
         return False
     whole = min(len(before), len(after)) >= BLOCKS
     first, second = ([excess for run in side for excess in _excesses(run, whole)] for side in (before, after))
@@ -134,20 +134,28 @@ def recurs(before: Sequence[Digest], after: Sequence[Digest], more: float) -> bo
     )
 
 
-def _lasts(before: Sequence[Digest], after: Sequence[Digest], more: float) -> bool:
-    """Return whether `more` has the same sign, and at least half its size, if single long steps count, too.
+def _sure(before: Sequence[Digest], after: Sequence[Digest], more: float) -> bool:
+    """Return whether the side with the shorter mean step can hardly have the same work as single long steps.
 
     Work in two of 30 steps looks like two disturbed steps once it is longer than the limit. Then the mean step of the
     slower version lacks this work, and that of the faster version has it. A short run may lack work that a long run of
-    the same job shows.
+    the same job shows. So single long steps must be far rarer than the long steps of the other side.
     """
-    first, second = (median(_long(run.step.durations_ns) for run in side) for side in (before, after))
-    return (1 + (second - first) / more) >= MUCH
+    shorter, longer = (before, after) if more > 0 else (after, before)
+    return _share(shorter, beyond) <= MUCH * _share(longer, _long)
 
 
-def _long(durations: Sequence[int]) -> float:
-    """Return by how much single long steps would lengthen the mean step, ns."""
-    return fmean(durations) - mean(durations) if durations else 0.0
+def _long(durations: Sequence[int]) -> list[int]:
+    """Return the durations of the long steps that `kept` returns: nearer to the longest one than to the median."""
+    known = kept(durations, durations)
+    middle = (median(durations) + max(known, default=0)) / 2
+    return [duration for duration in known if duration > middle]
+
+
+def _share(side: Sequence[Digest], chosen: Callable[[Sequence[int]], list[int]]) -> float:
+    """Return the share of the chosen steps among the steps of some runs."""
+    each = [run.step.durations_ns for run in side]
+    return sum(len(chosen(durations)) for durations in each) / max(sum(map(len, each)), 1)
 
 
 def _waits(before: Sequence[Digest], after: Sequence[Digest]) -> Iterator[list[list[float]]]:
