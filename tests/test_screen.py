@@ -67,6 +67,16 @@ def test_it_fits_the_screen(summary, width):
         assert max(map(cell_len, lines)) <= width
 
 
+@pytest.mark.parametrize(("error", "shows"), [(None, "-"), (5.0, None), (30.0, "30.000 ms")])
+def test_standard_errors_of_operators_are_shown_if_they_are_large_or_unknown(summary, error, shows):
+    row = {"name": "aten::mm", "self_ms": 90.0, "total_ms": 100.0, "count": 50, "average_ms": 2.0}
+    content = {**summary, "top_operators": [{**row, "scaled": True, "total_ms_error": error}]}
+    title, found = (line for line in shown(content) if line.startswith(("Operators", "  aten::mm")))
+    assert title.split()[1:] == ["self", "total", *(["±"] if shows else []), "calls", "average"]
+    figures = [each.strip() for each in found.split("  ") if each.strip()]
+    assert figures == ["aten::mm", "90.000 ms", "100.0 ms", *([shows] if shows else []), "50", "2.000 ms"]
+
+
 def test_missing_parts_and_the_end_of_a_process_are_shown(summary):
     long = {**longest(summary), "verdict": "Short."}
     text = "\n".join(shown(long))

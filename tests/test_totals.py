@@ -120,21 +120,28 @@ def test_nothing_is_estimated_where_all_phases_are_recorded(tmp_path):
 CALLS = 3
 
 
-def evaluating(chosen, ms=lambda number: 4, kept=sampled):
+def evaluating(chosen, ms=lambda number: 4, kept=sampled, share=lambda number: 1, data=0):
     """Return a function that adds an evaluation before the chosen steps, for `analysed`.
 
     Args:
         chosen: a function that returns whether an evaluation comes before a step.
         ms: a function that returns the length of each call of the network, in ms.
         kept: a function that returns whether the evaluation before a step is recorded.
+        share: a function that returns the share of the network's module in each call.
+        data: the length of a wait for data before each call, in ms; a module fills it.
     """
 
     def before(thread, number, at):
         for _ in range(CALLS if chosen(number) else 0):
-            end = at + ms(number) * MS
-            thread.span("forward", Category.FORWARD, at, end)
+            ready = at + data * MS
+            end = ready + ms(number) * MS
+            thread.span("forward", Category.FORWARD, ready, end)
+            if data:
+                thread.span("loader", Category.DATA, at, ready)
             if kept(number):
-                thread.span("Net", Category.MODULE, at, end)
+                thread.span("Net", Category.MODULE, ready, ready + round(ms(number) * share(number) * MS))
+                if data:
+                    thread.span("Collate", Category.MODULE, at, ready)
             at = end
         return at
 
@@ -149,9 +156,9 @@ def plain(thread, number, at):
     return at + 6 * MS
 
 
-def net(summary):
-    """Return the totals of the network."""
-    (found,) = (row for row in summary["modules"] if row["name"] == "Net")
+def net(summary, name="Net"):
+    """Return the totals of the network, or of another module."""
+    (found,) = (row for row in summary["modules"] if row["name"] == name)
     return found
 
 
@@ -177,12 +184,38 @@ def test_evaluations_of_different_lengths_give_an_error(tmp_path):
     def length(number):
         return 3 + number % 5
 
-    before = evaluating(lambda number: number > 0 and number % 4 == 0, length)
+    def share(number):
+        return 0.5 + number % 3 / 10
+
+    before = evaluating(lambda number: number > 0 and number % 4 == 0, length, share=share)
     summary = analysed(tmp_path, StepSource.SCRIPT, plain, before)
     known = net(summary)
-    true = STEPS * 3 + sum(CALLS * length(number) for number in range(4, STEPS + 1, 4))
+    true = STEPS * 3 + sum(CALLS * length(number) * share(number) for number in range(4, STEPS + 1, 4))
     assert 0 < known["total_ms_error"] < 0.1 * true
     assert abs(known["total_ms"] - true) < 2 * known["total_ms_error"]
+
+
+def test_evaluations_recorded_only_while_the_machine_was_slow_do_not_stand_for_the_fast_ones(tmp_path):
+    """Only the first four evaluations are recorded, and they took 20 times as long as the others."""
+    evaluations = [number for number in range(STEPS) if number % 10 == 9]
+    assert [number for number in evaluations if sampled(number)] == evaluations[:4]
+
+    def length(number):
+        return 80 if number < STRETCH else 4
+
+    def share(number):
+        return (0.86 if number < STRETCH else 0.8) + number % 4 / 100
+
+    before = evaluating(lambda number: number in evaluations, length, share=share, data=2)
+    summary = analysed(tmp_path, StepSource.SCRIPT, plain, before)
+    assert summary["sampling"]["calls_between_steps"] == {"gaps": len(evaluations), "recorded": 4}
+    found, true = net(summary), STEPS * 3 + sum(CALLS * length(number) * share(number) for number in evaluations)
+    assert found["count"] == STEPS + CALLS * len(evaluations)
+    assert found["total_ms"] == pytest.approx(true, rel=0.02)
+    assert 0 < abs(found["total_ms"] - true) < 2 * found["total_ms_error"] < 0.05 * true
+    assert found["total_ms"] < STEPS * 3 + sum(CALLS * length(number) for number in evaluations)
+    other = net(summary, "Collate")
+    assert (other["count"], other["total_ms"]) == (CALLS * len(evaluations), 2 * CALLS * len(evaluations))
 
 
 def test_evaluations_of_which_none_was_sampled_are_not_in_the_totals_and_the_summary_says_so(tmp_path):

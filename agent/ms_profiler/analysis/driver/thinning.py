@@ -50,7 +50,7 @@ def thin(
         within = used.table
     start, end = within["start_ns"].min(), within["end_ns"].max()
     windows = kept_steps(used.recorded, fine)
-    thinner, seen = _Thinner(windows, used), 0
+    thinner, seen = _Thinner(windows, used, sampling.windows(used, recording.spans)), 0
     for batch in ahead(recording.again((tables.EARLIEST, tables.LATEST), False)):
         touching = (pl.col("start_ns") < end) & (pl.col("end_ns") > start)
         thinner.add(batch if chosen is None else batch.filter(touching))
@@ -118,6 +118,7 @@ class _Thinner:
 
     windows: pl.DataFrame
     used: steps.Steps
+    parts: pl.DataFrame
     detailed: list[pl.DataFrame] = field(default_factory=list)
     sums: list[pl.DataFrame] = field(default_factory=list)
     _carried: pl.DataFrame = field(default_factory=lambda: pl.DataFrame(schema=tables.UNNESTED))
@@ -125,7 +126,7 @@ class _Thinner:
     def add(self, batch: pl.DataFrame) -> None:
         """Add the spans of one batch."""
         spans = pl.concat([self._carried.with_columns(counted=pl.lit(True)), batch.with_columns(counted=pl.lit(False))])
-        sums, still = operators.sums_of(spans.with_columns(sampling.places(spans, self.used)))
+        sums, still = operators.sums_of(spans.with_columns(sampling.places(spans, self.used, self.parts)))
         self.sums = [operators.add_up([*self.sums, sums.filter(_FINE)], ("place", "name", "category"))]
         inside = intervals.locate(batch["start_ns"], self.windows).is_not_null()
         modules = nest(spans.filter(pl.col("category") == Category.MODULE))

@@ -19,8 +19,8 @@ from ms_profiler.store.format import CATEGORY_FINE, Category, StepSource
 PARTS: Final = 256
 #: The place of a span is a number that tells how the span counts. `LEFT_OUT`: not at all, because its step was not
 #: sampled. `EXACT`: once. `FIRST` + n: scaled by the weight of its stretch of steps; n is the row of the first recorded
-#: step of this stretch. With N the number of steps, `FIRST` + N + n: in the long gap before step n; n = N is the time
-#: after the last step.
+#: step of this stretch. With N the number of steps, `FIRST` + N + n: scaled as a part of a long gap between steps; n is
+#: the row of the part in `between_steps.times`.
 LEFT_OUT, EXACT, FIRST = 0, 1, 2
 
 
@@ -74,30 +74,42 @@ def rested(steps: Steps, spans: pl.DataFrame, left_out: pl.DataFrame) -> pl.Seri
     return pl.int_range(left_out.height, dtype=pl.UInt32, eager=True).is_in(some.implode()).not_() & rests
 
 
-def places(spans: pl.DataFrame, steps: Steps) -> pl.Series:
-    """Return the place of each fine-grained span, which tells how it counts: `LEFT_OUT`, `EXACT`, or `FIRST` + n.
+def windows(steps: Steps, spans: pl.DataFrame) -> pl.DataFrame:
+    """Return the intervals that decide how fine-grained spans count: `start_ns`, `end_ns` and `place`, sorted by time.
 
-    The job decides at the end of a step whether it records the next step and the gap before it. So a span in a gap
-    counts as one in the next step, unless the gap is long.
+    The job decides at the end of a step whether it records the next step and the gap before it. So a gap counts as the
+    next step, unless the gap is long.
 
     Args:
-        spans: table with the columns `process` and `start_ns`.
         steps: the steps in use.
+        spans: table of the run's spans; only the coarse ones matter.
     """
     table = steps.table.with_row_index("row")
     first = pl.when("recorded").then("row").min().over("stratum")
     place = table.with_columns(strata(table)).select(pl.when("recorded").then(first + FIRST).otherwise(LEFT_OUT))
-    of_step = place.to_series().cast(pl.UInt64)
-    found = of_step.gather(intervals.locate(spans["start_ns"], table))
+    of_step = place.to_series().cast(pl.UInt64).alias("place")
+    found = [table.select("start_ns", "end_ns", of_step)]
     if sampled(steps):
-        between, outside = between_steps.table(steps), found.is_null().arg_true()
-        row = intervals.locate(spans["start_ns"].gather(outside), between)
-        recorded = of_step.extend_constant(FIRST, 1)
-        own = pl.int_range(pl.len(), dtype=pl.UInt64) + FIRST + table.height
-        placed = between.select(pl.when((recorded != LEFT_OUT) & pl.col("long")).then(own).otherwise(recorded))
-        found = found.scatter(outside, placed.to_series().gather(row))
-    mine = pl.when(pl.col("process") == steps.process).then(found.fill_null(EXACT))
-    return spans.select(mine.otherwise(pl.lit(EXACT, pl.UInt64)).alias("place")).to_series()
+        gaps, cut = between_steps.table(steps, spans), between_steps.pieces(steps, spans)
+        numbered = between_steps.times(cut).select("row", "part").with_row_index("own")
+        own = pl.col("own").cast(pl.UInt64) + FIRST + table.height
+        placed = pl.concat([gaps.filter(~pl.col("long")), cut.join(numbered, on=["row", "part"])], how="diagonal")
+        recorded = of_step.extend_constant(FIRST, 1).gather(placed["row"])
+        known = pl.when(recorded == LEFT_OUT).then(LEFT_OUT).otherwise(pl.coalesce(own, recorded))
+        found.append(placed.select("start_ns", "end_ns", known.cast(pl.UInt64).alias("place")))
+    return pl.concat(found).filter(pl.col("end_ns") > pl.col("start_ns")).sort("start_ns")
+
+
+def places(spans: pl.DataFrame, steps: Steps, parts: pl.DataFrame) -> pl.Series:
+    """Return the place of each fine-grained span, which tells how it counts: `LEFT_OUT`, `EXACT`, or `FIRST` + n.
+
+    Args:
+        spans: table with the columns `process` and `start_ns`.
+        steps: the steps in use.
+        parts: the intervals with their places, from `windows`.
+    """
+    found = parts["place"].gather(intervals.locate(spans["start_ns"], parts)).fill_null(EXACT)
+    return found.zip_with(spans["process"] == steps.process, pl.Series([EXACT], dtype=pl.UInt64)).alias("place")
 
 
 def sum_up(spans: pl.DataFrame, steps: Steps) -> pl.DataFrame:
@@ -110,7 +122,7 @@ def sum_up(spans: pl.DataFrame, steps: Steps) -> pl.DataFrame:
     fine = spans.filter(pl.col("category") >= CATEGORY_FINE)
     once = ~pl.col("repeated")
     return (
-        fine.with_columns(places(fine, steps))
+        fine.with_columns(places(fine, steps, windows(steps, spans)))
         .group_by("place", "name", "category")
         .agg(
             once.sum().alias("count"),
@@ -120,18 +132,20 @@ def sum_up(spans: pl.DataFrame, steps: Steps) -> pl.DataFrame:
     )
 
 
-def after(sums: pl.DataFrame, steps: Steps) -> bool:
-    """Return whether fine-grained spans were recorded after the last step.
+def between(sums: pl.DataFrame, steps: Steps, spans: pl.DataFrame) -> between_steps.Gaps:
+    """Return the long gaps between steps.
 
     Args:
-        sums: the sums by `place`.
+        sums: the sums of fine-grained spans by `place`.
         steps: the steps in use.
+        spans: the coarse spans of the run.
     """
-    return bool((sums["place"] == FIRST + 2 * steps.table.height).any())
+    least = FIRST + steps.table.height
+    return between_steps.found(steps, spans, sums["place"].filter(sums["place"] >= least).unique() - least)
 
 
 def totals(
-    sums: pl.DataFrame, keys: list[str], columns: list[str], steps: Steps, between: pl.DataFrame
+    sums: pl.DataFrame, keys: list[str], columns: list[str], steps: Steps, between: between_steps.Gaps
 ) -> pl.DataFrame:
     """Return estimated sums over the whole run, and the standard error of each column as `<column>_error`.
 
@@ -148,13 +162,10 @@ def totals(
     row, height = (pl.col("place") - FIRST).cast(pl.UInt32), steps.table.height
     placed = sums.filter(pl.col("place") >= FIRST).with_columns(row=row)
     scaled = estimate(placed.filter(pl.col("row") < height), keys, columns, steps)
-    apart = placed.filter(pl.col("row") >= height).with_columns(pl.col("row") - height)
-    outside = between_steps.estimate(apart, keys, columns, between)
+    apart = placed.filter(pl.col("row") >= height).with_columns(own=pl.col("row") - height).drop("row")
+    outside = between_steps.estimate(apart.join(between.times.with_row_index("own"), on="own"), keys, columns, between)
     errors = [f"{column}_error" for column in columns]
-    whole = pl.concat(
-        [sums.filter(pl.col("place") == EXACT), apart.join(between, on="row", how="anti").select(sums.columns)]
-    )
-    exact = whole.select(*keys, pl.col(columns).cast(pl.Float64))
+    exact = sums.filter(pl.col("place") == EXACT).select(*keys, pl.col(columns).cast(pl.Float64))
     exact = exact.with_columns(pl.lit(0.0).alias(name) for name in errors)
     every = pl.concat([scaled, outside, exact], how="diagonal_relaxed")
     # Polars' sum of nulls is 0, so unknown errors are kept null here

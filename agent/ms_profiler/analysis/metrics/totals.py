@@ -41,14 +41,14 @@ class Totals:
         spans: sums of modules and operators by `name` and `category`: `count`, `total_ns` and `self_ns`, with errors.
         stream: the kernels.
         phases: phase -> its time in all steps. The times of all phases add up to the time of the steps.
-        between: the long gaps between steps, from `between_steps.found`.
+        between: the long gaps between steps.
     """
 
     steps: Steps
     spans: pl.DataFrame
     stream: Stream
     phases: dict[str, Phase]
-    between: pl.DataFrame
+    between: between_steps.Gaps
 
     def of(self, category: Category) -> pl.DataFrame:
         """Return the sums of one category by `name`."""
@@ -92,7 +92,7 @@ def totals(
         return None
     known = sampling.sum_up(spans, steps) if sums is None else sums
     coarse = spans.filter(pl.col("category") < CATEGORY_FINE)
-    between = between_steps.found(steps, coarse, sampling.after(known, steps))
+    between = sampling.between(known, steps, coarse)
     found = sampling.totals(known, ["name", "category"], ["count", "total_ns", "self_ns"], steps, between)
     return Totals(steps, found, stream, _phases(steps, coarse, _times(pieces)), between)
 

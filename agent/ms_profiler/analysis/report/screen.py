@@ -17,6 +17,8 @@ from ms_profiler.analysis.report.palette import COLOURS
 LINES: Final = 23
 #: number of rows of the table of operators
 _ROWS: Final = 5
+#: the standard errors of scaled totals are shown if one of them is at least this share of its total
+_UNSURE: Final = 0.1
 _BAR: Final = 60
 _SHADES: Final = "█▓▒░"
 #: smallest share of the step that a part needs to be shown
@@ -164,14 +166,11 @@ def _bounds(summary: dict[str, Any], width: int) -> list[Text]:
 
 
 def _operators(summary: dict[str, Any], width: int) -> list[Text]:
-    rows = summary["top_operators"][:_ROWS]
-    if not rows:
-        return []
     where = "" if summary["kernels"] else stepping.everywhere(summary)
-    table = widths.table(f"{remarks.listed(summary)}{where}", "self", "total", "calls", "average")
-    for row in rows:
-        figures = (_ms(row["self_ms"]), _ms(row["total_ms"]), str(row["count"]), _ms(row["average_ms"]))
-        table.add_row(Text(f"  {row['name']}"), *figures)
+    title = f"{remarks.listed(summary)}{where}"
+    table = terminal.names(summary["top_operators"][:_ROWS], title, "  ", _UNSURE)
+    if table is None:
+        return []
     plain = Terminal(width=width, highlight=False, color_system=None)
     with plain.capture() as captured:
         plain.print(widths.fitted(table, width))

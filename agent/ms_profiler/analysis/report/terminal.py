@@ -85,7 +85,7 @@ def _print(summary: dict[str, Any], directory: str, out: Console, top: int | Non
         (f"What bounds a step{', and its critical path' * bool(summary.get('critical_path'))}", _bounds(summary)),
         *_stacks(summary.get("stacks")),
         *_functions(summary.get("functions"), top or _ROWS),
-        (_operators_title(summary), _names(summary["top_operators"], top or _ROWS)),
+        (_operators_title(summary), names(summary["top_operators"][: top or _ROWS])),
         _modules(summary, top or modules.ROWS),
         ("Data", _calls(summary["dataset"], "operation", top or _ROWS)),
         *_pipelines(summary.get("dataset_pipelines", [])),
@@ -183,6 +183,27 @@ def _operators_title(summary: dict[str, Any]) -> str:
         share = kernels[f"bound_{how}"] / kernels["count"] * 100
         text += f", {share:.0f} % {how.replace('_', ' ')}" if share else ""
     return text
+
+
+def names(rows: list[dict[str, Any]], title: str = "name", indent: str = "", least: float = 0.0) -> Table | None:
+    """Return a table of operators with their times; None without operators.
+
+    Args:
+        rows: the operators, as in `top_operators` of a summary.
+        title: title of the first column.
+        indent: what comes before each name.
+        least: show the standard errors of scaled totals if one of them is unknown, or at least this share of its total.
+    """
+    if not rows:
+        return None
+    errors = [(row.get("scaled"), row.get("total_ms_error"), row["total_ms"]) for row in rows]
+    shown = any(scaled and (error is None or error >= least * total) for scaled, error, total in errors)
+    table = widths.table(title, "self", "total", *(["±"] if shown else []), "calls", "average")
+    for row, (_, error, _) in zip(rows, errors, strict=True):
+        own = ["-" if error is None else _ms(error)] if shown else []
+        figures = (_ms(row["self_ms"]), _ms(row["total_ms"]), *own, str(row["count"]), _ms(row["average_ms"]))
+        table.add_row(Text(f"{indent}{row['name']}"), *figures)
+    return table
 
 
 def device_time(summary: dict[str, Any]) -> dict[str, Any] | None:
@@ -308,19 +329,6 @@ def _memory(memory: dict[str, Any] | None, tree: dict[str, Any] | None) -> list[
         return [text, *remarks.peak(memory)]
     why = tree["absent"].get("memory") if tree else None
     return [text, f"by module: {why}"] if why else [text]
-
-
-def _names(rows: list[dict[str, Any]], top: int) -> Table | None:
-    if not rows:
-        return None
-    scaled = any(row.get("scaled") for row in rows)
-    table = widths.table("name", "self", "total", *(["±"] if scaled else []), "calls", "average")
-    for row in rows[:top]:
-        error = row.get("total_ms_error")
-        own = ["-" if error is None else _ms(error)] if scaled else []
-        figures = (_ms(row["self_ms"]), _ms(row["total_ms"]), *own, str(row["count"]), _ms(row["average_ms"]))
-        table.add_row(Text(row["name"]), *figures)
-    return table
 
 
 def _modules(summary: dict[str, Any], top: int) -> tuple[str, Table | None]:

@@ -162,6 +162,7 @@ class _Intake:
         self.recording, self.used, self.within = recording, used, within
         self.compute, self.communicate = compute, communicate
         self.called = called(recording, used)
+        self.parts = sampling.windows(used, recording.spans)
         total = sum(map(reader.size, filter(self._touches, recording.windows))) // reader.EXECUTION_BYTES
         self.detailed = kept_steps(used.recorded, total, MOST) if total > MOST else None
         # if the job has an accelerator, kernels on the processor do not count as the computation of a step
@@ -333,7 +334,7 @@ class _Intake:
         recorded = self.used.table["recorded"].gather(queued).fill_null(False)
         placed = placed.with_columns(queued.alias("queued"), in_step=recorded)
         self.sums = [kernels.add_up([*self.sums, kernels.sum_up(placed)])]
-        place = sampling.places(placed, self.used)
+        place = sampling.places(placed, self.used, self.parts)
         self.by_place.append(
             placed.group_by(*_PLACED, place).agg(pl.len().alias("count"), pl.col("duration_ns").sum().alias("total_ns"))
         )

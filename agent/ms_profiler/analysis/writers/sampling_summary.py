@@ -22,7 +22,7 @@ def summary(measures: Measures) -> dict[str, Any] | None:
     """
     if measures.totals is None:
         return None
-    table, gaps = measures.steps.table, measures.totals.between.filter("calls")
+    table, gaps = measures.steps.table, measures.totals.between.table.filter("calls")
     return {
         "steps": table.height,
         "sampled": measures.steps.recorded.height,
