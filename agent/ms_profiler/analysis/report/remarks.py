@@ -95,9 +95,20 @@ def interrupted(summary: dict[str, Any]) -> list[str]:
     return [f"{what}, together {much}: another program may have used the device at the same time"]
 
 
+def beside(summary: dict[str, Any]) -> list[str]:
+    """Return a line about each thread that trains beside the stepping thread."""
+    sampled = "at least " * bool(summary.get("sampling"))
+    return [
+        f"The thread {found['thread']} trains, too: {sampled}{found['updates']} steps of an optimizer, "
+        f"{sampled}{milliseconds(found['ms'])}. This work is in no step and no share of the steps"
+        for found in summary.get("other_trainings") or ()
+    ]
+
+
 def head(summary: dict[str, Any]) -> list[str]:
     """Return the lines between the step times of a summary and its tables."""
-    return [*halted(summary), *outside(summary), *interrupted(summary), *uncompiled(summary), *again(summary)]
+    first = [*halted(summary), *beside(summary), *outside(summary)]
+    return [*first, *interrupted(summary), *uncompiled(summary), *again(summary)]
 
 
 def typical(summary: dict[str, Any]) -> str:
