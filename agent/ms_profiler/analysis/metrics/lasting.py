@@ -61,8 +61,9 @@ def summary(
         later = shifts.around(steps, (starts[0], starts[-1]))
         lengths = shift["before_ms"], shift["after_ms"]
         changes["shift"] = _explained(shift, lengths, later, steps, found, spans, recording)
-    if gradual is not None and recording is not None:
-        changes["slowing"] = machine_changes.told(gradual, slowing.sides(steps), True, recording, steps, found)
+    if gradual is not None:
+        lengths = gradual["from_ms"], gradual["to_ms"]
+        changes["slowing"] = _explained(gradual, lengths, slowing.sides(steps), steps, found, spans, recording)
     return changes
 
 
