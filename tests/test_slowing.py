@@ -4,8 +4,13 @@ import random
 
 import polars as pl
 import pytest
-from ms_profiler.analysis.metrics import shifts, slowing
+from ms_profiler.analysis.metrics import lasting, shifts, slowing
 from ms_profiler.analysis.metrics.ownership import Ownership
+from ms_profiler.analysis.model import tables
+from ms_profiler.analysis.report import changes
+from ms_profiler.store.format import Category
+from test_alike_changes import UNEVEN, changed
+from test_machine_changes import run
 from test_shifts import MS, NO_SPANS, made
 
 
@@ -60,3 +65,39 @@ def test_a_gap_between_sampled_steps_does_not_make_growth_a_change():
     table = found.by_step.filter(pl.col("step").is_in(known.implode()))
     rows = table.with_columns(part=pl.lit(1), bound=pl.lit(1)).select("step", "owner", "part", "bound", "self_ns")
     assert shifts.shift(steps, Ownership("host", 1, 1, rows, rows, rows, 1), NO_SPANS) is None
+
+
+@pytest.mark.parametrize(
+    ("category", "part", "words"),
+    [
+        (Category.DATA, 0.6, "most of the difference is in waiting for data"),
+        (Category.OPTIMIZER, 0.6, "most of the difference is in the phase optimizer"),
+        (Category.OPTIMIZER, 0.4, "no single module makes up much of it"),
+    ],
+)
+def test_the_line_says_in_which_phase_most_of_the_growth_lies(category, part, words):
+    """The rest of the growth is in the forward pass and in the backward pass, the same in both."""
+    chance, lengths, rows, at = random.Random(1), [], [], 0
+    for number in range(800):
+        begin, grown = at, 3 * number / 800
+        for each, share in ((category, part), (Category.FORWARD, (1 - part) / 2), (Category.BACKWARD, (1 - part) / 2)):
+            end = at + int(MS * (0.3 + share * grown) * chance.gauss(1, 0.03))
+            rows.append({"process": 1, "thread": 1, "category": int(each), "start_ns": at, "end_ns": end})
+            at = end
+        lengths.append(at - begin)
+    found = lasting.summary(made(lengths), None, pl.DataFrame(rows, schema_overrides=tables.SPANS))
+    (line,) = changes.lines(found)
+    assert line.startswith("Steps become longer little by little: ") and line.endswith(f"; {words}")
+
+
+def test_the_line_says_that_the_growth_lies_outside_of_all_phases():
+    (line,) = changes.lines(lasting.summary(*run(0, 0, ran=18, gradual=True)))
+    assert line.startswith("Steps become longer little by little: ")
+    assert line.endswith("; most of the difference is outside of all phases: the stepping thread runs code")
+
+
+def test_no_module_is_named_where_everything_becomes_slower_alike_little_by_little():
+    found = lasting.summary(*changed(lambda owner: UNEVEN.get(owner, 1.28) ** 2, gradual=True))
+    assert found["slowing"]["modules"] == []
+    (line,) = changes.lines(found)
+    assert "; everything alike, by a factor of " in line

@@ -6,12 +6,9 @@ innermost module that has most of the change. If everything takes longer by the 
 or something else on which the whole job depends. This common factor is a contributor of its own.
 """
 
-from bisect import bisect_left
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
-from itertools import accumulate
-from statistics import median
 from typing import Final
 
 from ms_profiler.analysis.comparison import evidence, matching
@@ -19,7 +16,7 @@ from ms_profiler.analysis.comparison.digest import Cell, Digest
 from ms_profiler.analysis.comparison.module_changes import Tree
 from ms_profiler.analysis.comparison.moments import DEVICE, INTERRUPTED
 from ms_profiler.analysis.comparison.sampled import Sampled, recorded
-from ms_profiler.analysis.metrics import bounds, critical_path
+from ms_profiler.analysis.metrics import bounds, common_factor, critical_path
 from ms_profiler.analysis.metrics.handed_over import PASSED
 
 MODULE: Final = "module"
@@ -37,18 +34,6 @@ LEAST: Final = 0.01
 MOST: Final = 0.05
 #: a change is remarkable if it is larger than this share of the step, and larger than the usual variation of steps
 REMARKABLE: Final = 0.05
-#: if a factor differs from 1 by less than this, it counts as 1
-EVEN: Final = 0.02
-#: at least this number of modules (or phases outside of modules) must agree on a common factor
-AGREEING: Final = 5
-#: the modules that agree on a common factor must have at least this share of the time of all modules
-SHARED: Final = 1 / 3
-#: a module counts towards the common factor if it takes at least this share of a step
-ASKED: Final = 0.005
-#: beyond the common factor, a module's change is noise if it is smaller than max(`BEYOND`, `APART` * d) * time of the
-#: module. Here d = median(|factor of a module / common factor - 1|) of the modules that agree on the common factor
-BEYOND: Final = 0.1
-APART: Final = 2.5
 #: parts of a step whose cells form one contributor for each part, whatever module they are in
 _WAITS: Final = (bounds.DATA, bounds.COMPILE, bounds.CHECKPOINT, bounds.GARBAGE, bounds.RUNNABLE)
 _OF_DEVICE: Final = (critical_path.COPY, critical_path.GAP)
@@ -240,46 +225,21 @@ class _Pairs:
 
     def has_factor(self) -> bool:
         """Return whether the two runs have enough modules to compute a common factor of their times."""
-        return len(self._ratios) >= AGREEING
+        return len(self._ratios) >= common_factor.AGREEING
 
     def factor(self) -> float:
-        """Return the factor by which all computing changed; 1 if it did not change, or not by a common factor.
-
-        Two medians of the modules' factors are computed: unweighted, and weighted by time. The one nearer to 1 is
-        returned, so that neither many small modules nor a large one decides. If one is > 1 and the other < 1, it is 1.
-        It is also 1 if too few modules agree on it. Then it cannot be told from the changes of single modules.
-        """
-        known = self._ratios
-        if not known:
-            return 1.0
-        middle = median(ratio for ratio, _ in known)
-        half, run = sum(time for _, time in known) / 2, list(accumulate(time for _, time in known))
-        ratio = known[bisect_left(run, half)][0]
-        if (middle - 1) * (ratio - 1) <= 0:
-            return 1.0
-        found = min(middle, ratio, key=lambda each: abs(each - 1))
-        agreeing = self._agreeing(found)
-        shared = sum(time for _, time in agreeing) >= SHARED * sum(time for _, time in known)
-        return found if abs(found - 1) >= EVEN and len(agreeing) >= AGREEING and shared else 1.0
-
-    def _agreeing(self, factor: float) -> list[tuple[float, int]]:
-        """Return those of `_ratios` that agree on a factor: they differ little from it, or are nearer to it than to 1.
-
-        Args:
-            factor: the common factor.
-        """
-        least = max(BEYOND, abs(factor - 1) / 2)
-        return [(ratio, time) for ratio, time in self._ratios if abs(ratio - factor) <= least]
+        """Return the factor by which all computing changed; 1 if it did not change, or not by a common factor."""
+        return common_factor.factor(self._ratios)
 
     @cached_property
-    def _ratios(self) -> list[tuple[float, int]]:
-        """Return (factor of its time, time before in ns) of each module of at least `ASKED` of a step, by factor."""
-        least = ASKED * self.first.told_ns
-        return sorted(
+    def _ratios(self) -> list[common_factor.Ratio]:
+        """Return the modules that take enough of a step to count towards the common factor."""
+        least = common_factor.ASKED * self.first.told_ns
+        return [
             (after / before, before)
             for (kind, _), (before, after) in self.ns.items()
             if kind in (MODULE, OUTSIDE, KERNEL) and before >= max(least, 1) and after > 0
-        )
+        ]
 
     def computing_ns(self) -> int:
         """Return the computing time of a step of the second run, ns."""
@@ -320,7 +280,7 @@ class _Pairs:
         }
         if factor != 1:
             # small deviations from the common factor are noise; they must not appear as a cause
-            apart = max(BEYOND, APART * self._apart(factor))
+            apart = common_factor.noise(self._ratios, factor)
             # the limit of noise is a share of min(expected time, real time), as no drop can exceed the expected time
             more = {
                 key: each if abs(each) >= apart * min(self.ns[key][0] * factor, self.ns[key][1]) else 0
@@ -335,10 +295,6 @@ class _Pairs:
             name, count = "deviations from that factor", f"{sum(each != 0 for each in noise)} parts"
             found.append(Contributor(SMALL, name, "", "", None, None, sum(noise), 0.0, count, False))
         return found
-
-    def _apart(self, factor: float) -> float:
-        """Return median(|factor of a module / common factor - 1|) of the modules that agree on the common factor."""
-        return median(abs(ratio / factor - 1) for ratio, _ in self._agreeing(factor))
 
     def _contributor(self, kind: str, name: str, keys: list[_Key], more: dict[_Key, int]) -> Contributor:
         before, after = (sum(self.ns[key][side] for key in keys) for side in (0, 1))

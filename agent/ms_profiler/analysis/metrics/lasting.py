@@ -5,7 +5,15 @@ from typing import Any, Final
 
 import polars as pl
 
-from ms_profiler.analysis.metrics import change_range, extra_phase, machine_changes, shifts, slowing, work_changes
+from ms_profiler.analysis.metrics import (
+    alike_changes,
+    change_range,
+    extra_phase,
+    machine_changes,
+    shifts,
+    slowing,
+    work_changes,
+)
 from ms_profiler.analysis.metrics.ownership import Ownership
 from ms_profiler.analysis.metrics.steps import Steps
 from ms_profiler.analysis.model import tables
@@ -40,8 +48,8 @@ def summary(
     Returns:
         `shift`, `work_change` and `slowing`, each None if nothing changed. If the lengths of steps show no sudden
         change, `shift` is the change of the modules' work. `work_change` is None if `shift` states the same change.
-        If the lengths show a change, `shift` also has `machine` (`machine_changes.told`), and if no module explains
-        it, where most of it lies (`extra_phase.where`).
+        If the lengths show a change, it also has `machine` (`machine_changes.told`) and `alike` (`alike_changes.told`),
+        and if nothing explains it, where most of it lies (`extra_phase.where`).
     """
     # if launching takes most of a step, a module's kernels say little about its time
     owners = [found] if on_host is None else [on_host, found]
@@ -49,29 +57,46 @@ def summary(
     changes = _changes(steps, shift, owners, spans, tasks)
     shift, gradual = changes["shift"], changes["slowing"]
     if shift is not None and shift["before_ms"] is not None:
-        changes["shift"] = _placed(shift, steps, found, spans, recording)
-    if gradual is not None and recording is not None:
-        changes["slowing"] = machine_changes.told(gradual, slowing.sides(steps), True, recording, steps, found)
+        starts = steps.table.filter(pl.col("number").is_in([shift["earliest"], shift["latest"]]))["start_ns"]
+        later = shifts.around(steps, (starts[0], starts[-1]))
+        lengths = shift["before_ms"], shift["after_ms"]
+        changes["shift"] = _explained(shift, lengths, later, steps, found, spans, recording)
+    if gradual is not None:
+        lengths = gradual["from_ms"], gradual["to_ms"]
+        changes["slowing"] = _explained(gradual, lengths, slowing.sides(steps), steps, found, spans, recording)
     return changes
 
 
-def _placed(
-    shift: dict[str, Any],
+def _explained(
+    change: dict[str, Any],
+    lengths_ms: tuple[float, float],
+    later: pl.Series,
     steps: Steps,
     found: Ownership | None,
     spans: pl.DataFrame,
     recording: tables.Recording | None,
 ) -> dict[str, Any]:
-    """Return a change of the steps' length with the changes of the machine, and where most of the difference lies."""
-    starts = steps.table.filter(pl.col("number").is_in([shift["earliest"], shift["latest"]]))["start_ns"]
-    later = shifts.around(steps, (starts[0], starts[-1]))
-    longer = shift["after_ms"] > shift["before_ms"]
+    """Return a change of the steps' length with what explains it: the machine, all parts alike, or the place of most.
+
+    Args:
+        change: the change, with `modules`.
+        lengths_ms: the length of a step before the change and after it.
+        later: whether each step is after the change; None for a step of neither side.
+        steps: the steps in use.
+        found: the owners of the time of `modules`; None if no module is known.
+        spans: table of the run's spans, with the columns of `tables.SPANS`.
+        recording: the run; None if nothing is known of the machine.
+    """
+    longer = lengths_ms[1] > lengths_ms[0]
     if recording is not None:
-        shift = machine_changes.told(shift, later, longer, recording, steps, found)
-    if shift["modules"] or shift.get("machine") or not later.any():
-        return shift
+        change = machine_changes.told(change, later, longer, recording, steps, found)
+    if change.get("machine"):
+        return change
+    change = alike_changes.told(change, lengths_ms, later, steps, found, spans)
+    if change["modules"] or change["alike"] or not later.any():
+        return change
     looks = None if recording is None else recording.looks
-    return shift | extra_phase.where(steps, later if longer else ~later, spans, looks)
+    return change | extra_phase.where(steps, later if longer else ~later, spans, looks)
 
 
 def _of_lengths(

@@ -315,8 +315,8 @@ def around(steps: Steps, bounds_ns: tuple[int, int]) -> pl.Series:
 def modules(steps: Steps, found: Ownership, later: pl.Series, lengths_ns: tuple[float, float]) -> list[dict[str, Any]]:
     """Return the modules whose times in the steps of two kinds differ most.
 
-    The time of a module is (median of its shares of the recorded steps) * (length of a step). If the speed of the
-    processor changed, too, times change in all modules. So a module counts only if its share moved with the length.
+    If the speed of the processor changed, too, times change in all modules. So a module counts only if its share of a
+    step moved with the length.
 
     Args:
         steps: the steps in use.
@@ -324,21 +324,45 @@ def modules(steps: Steps, found: Ownership, later: pl.Series, lengths_ns: tuple[
         later: whether each step is of the second kind; None for a step of neither kind.
         lengths_ns: the length of a step of either kind, ns.
     """
-    length_ns, later_ns = lengths_ns
-    starts = steps.table.with_row_index("step").select("step", "duration_ns", later=later).drop_nulls()
-    both = found.by_step.join(starts, on="step")
-    if both["later"].n_unique() < 2:
-        return []
-    length = pl.when("later").then(later_ns).otherwise(length_ns)
-    shares = both.group_by("owner", "later").agg((pl.col("self_ns") / pl.col("duration_ns")).median().alias("share"))
-    medians = shares.with_columns(self_ns=pl.col("share") * length)
-    sides = [medians.filter(pl.col("later") == later).drop("later") for later in (False, True)]
-    table = sides[0].join(sides[1], on="owner", how="full", coalesce=True, suffix="_after").fill_null(0)
-    change, moved = later_ns - length_ns, pl.col("self_ns_after") - pl.col("self_ns")
+    change, moved = lengths_ns[1] - lengths_ns[0], pl.col("after_ns") - pl.col("before_ns")
     grown = (pl.col("share_after") - pl.col("share")).sign() == math.copysign(1, change)
-    worth = (moved / change >= WORTH) & grown
-    named = table.filter(worth).sort(moved.abs(), "owner", descending=[True, False]).head(NAMED)
+    table = medians(found.by_step, "owner", steps, later, lengths_ns)
+    return listed(table.filter((moved / change >= WORTH) & grown))
+
+
+def listed(table: pl.DataFrame) -> list[dict[str, Any]]:
+    """Return up to `NAMED` modules of `medians` in the form of `shift`, the largest change first."""
+    moved = (pl.col("after_ns") - pl.col("before_ns")).abs()
+    named = table.sort(moved, "owner", descending=[True, False]).head(NAMED)
     return [
         {"module": row[0], "before_ms": milliseconds(row[1]), "after_ms": milliseconds(row[2])}
-        for row in named.select("owner", "self_ns", "self_ns_after").iter_rows()
+        for row in named.select("owner", "before_ns", "after_ns").iter_rows()
     ]
+
+
+def medians(
+    times: pl.DataFrame, key: str, steps: Steps, later: pl.Series, lengths_ns: tuple[float, float]
+) -> pl.DataFrame:
+    """Return the times of parts in the steps of two kinds: (median of its shares of the steps) * (length of a step).
+
+    Args:
+        times: the time of each part in recorded steps: `step`, `self_ns`, and the column `key`.
+        key: the name of a part.
+        steps: the steps in use.
+        later: whether each step is of the second kind; None for a step of neither kind.
+        lengths_ns: the length of a step of either kind, ns.
+
+    Returns:
+        `key`, `before_ns`, `after_ns`, `share` and `share_after` of a step, and `count` and `count_after`: the number
+        of steps with the part. It has no rows if only steps of one kind were recorded.
+    """
+    starts = steps.table.with_row_index("step").select("step", "duration_ns", later=later).drop_nulls()
+    both = times.join(starts, on="step")
+    if both["later"].n_unique() < 2:
+        both = both.clear()
+    share = (pl.col("self_ns") / pl.col("duration_ns")).median()
+    shares = both.group_by(key, "later").agg(share=share, count=pl.len())
+    sides = [shares.filter(pl.col("later") == later).drop("later") for later in (False, True)]
+    table = sides[0].join(sides[1], on=key, how="full", coalesce=True, suffix="_after").fill_null(0)
+    before, after = (pl.col(name) * length for name, length in zip(("share", "share_after"), lengths_ns, strict=True))
+    return table.with_columns(before_ns=before, after_ns=after)

@@ -104,6 +104,14 @@ def _machine(found: dict[str, Any] | None, when: str) -> str:
     return f"{when}, {wording.series(words)}"
 
 
+def _alike(found: dict[str, Any]) -> str:
+    """Return words about a factor by which everything but the named modules changed; empty without one."""
+    if not (factor := found.get("alike")):
+        return ""
+    what, way = "all else" if found["modules"] else "everything", "slower" if factor > 1 else "faster"
+    return f"{what} alike, by a factor of {factor:.2f}: the machine became {way}, or all work did"
+
+
 def _change(before: float, after: float) -> str:
     return f"{milliseconds(before)} -> {milliseconds(after)}"
 
@@ -135,7 +143,7 @@ def _causes(found: dict[str, Any], when: str = "from there on") -> str:
         found: the change.
         when: words for the time after the change.
     """
-    known = [words for words in (_whose(found), _machine(found.get("machine"), when)) if words]
+    known = [words for words in (_whose(found), _alike(found), _machine(found.get("machine"), when)) if words]
     return "; ".join(known) or _where(found) or "no single module makes up much of it"
 
 
