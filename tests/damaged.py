@@ -127,17 +127,8 @@ def survives(paths, seed, first, count, seconds=20, reader="result", **extra):
     Returns:
         The copies whose reading ended in a forbidden way, and the number of copies for each allowed ending.
     """
-    words = [PROGRAMS / "damaged_results.py", reader, seed, first, count, seconds, *paths]
-    done = subprocess.run(
-        [sys.executable, *map(str, words)],
-        env=environment(PYTHONPATH=str(TESTS), POLARS_MAX_THREADS="2", **extra),
-        capture_output=True,
-        text=True,
-        timeout=count * seconds + 60,
-        check=False,
-    )
-    *wrong, ended = [json.loads(line) for line in done.stdout.splitlines()] or [None]
-    assert done.returncode == 0, (done.returncode, wrong, done.stderr[-2000:])
+    words = ["damaged_results.py", reader, seed, first, count, seconds, *paths]
+    wrong, ended = _told(words, count * seconds + 60, POLARS_MAX_THREADS="2", **extra)
     assert sum(ended.values()) + len(wrong) >= count
     return wrong, ended
 
@@ -161,13 +152,19 @@ def parses(paths, pattern, folder, parser, seed, first, count):
         target = folder / str(number) / path.name
         target.parent.mkdir()
         (shutil.copytree if path.is_dir() else shutil.copyfile)(path, target)
-    words = [PROGRAMS / "damaged_parts.py", parser, seed, first, count, *sorted(folder.glob(pattern))]
+    words = ["damaged_parts.py", parser, seed, first, count, *sorted(folder.glob(pattern))]
+    return _told(words, count + 60, POLARS_MAX_THREADS="1")
+
+
+def _told(words, seconds, **extra):
+    """Run one of the programs, and return the lines about forbidden endings, and its last line about the others."""
+    name, *others = words
     done = subprocess.run(
-        [sys.executable, *map(str, words)],
-        env=environment(PYTHONPATH=str(TESTS), POLARS_MAX_THREADS="1"),
+        [sys.executable, str(PROGRAMS / name), *map(str, others)],
+        env=environment(PYTHONPATH=str(TESTS), **extra),
         capture_output=True,
         text=True,
-        timeout=60 + count,
+        timeout=seconds,
         check=False,
     )
     *wrong, ended = [json.loads(line) for line in done.stdout.splitlines()] or [None]

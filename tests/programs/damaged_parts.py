@@ -7,12 +7,12 @@ a file apart, so that it tries a thousand inputs in a second. usage: damaged_par
 import json
 import os
 import random
-import resource
 import signal
 import sys
 import traceback
 from pathlib import Path
 
+import reading_limits
 from column_kinds import BOTH, wanted
 from damage import change
 from ms_profiler import options
@@ -23,7 +23,7 @@ from ms_profiler.store import format as fmt, reader
 from ms_profiler.store.reader import ReadCounts
 from polars.testing import assert_frame_equal
 
-#: bytes of address space that the process may use; Polars' threads reserve much of it without using it
+#: bytes of address space that the process may use
 MEMORY = 4 << 30
 #: seconds that a parser may take
 SECONDS = 20
@@ -31,10 +31,6 @@ SECONDS = 20
 ALL = wanted()
 #: the extension's tables are compared with those of Polars for one of this number of contents
 COMPARED = 50
-
-
-class TooLongError(BaseException):
-    """Say that a parser takes too long; no handler of ms-profiler catches this class."""
 
 
 def records(path, number):
@@ -103,16 +99,11 @@ def content(path):
     return known
 
 
-def late(*_):
-    raise TooLongError
-
-
 def main(parser, seed, first, count, *names):
     """Damage the files, one at a time, and parse each; the undamaged content comes back after each time."""
     known = {path: content(path) for path in map(Path, names)}
     paths = sorted(known)
-    resource.setrlimit(resource.RLIMIT_AS, (MEMORY, MEMORY))
-    signal.signal(signal.SIGALRM, late)
+    reading_limits.limit(MEMORY)
     ended = {"result": 0, "error": 0}
     for number in range(int(first), int(first) + int(count)):
         wait = random.Random(f"{seed} {number}")

@@ -9,7 +9,6 @@ import io
 import json
 import os
 import random
-import resource
 import shutil
 import signal
 import sys
@@ -17,6 +16,7 @@ import tempfile
 import traceback
 from pathlib import Path
 
+import reading_limits
 from damage import damage
 from ms_profiler import cli, options
 from ms_profiler.analysis.driver import engine
@@ -25,12 +25,8 @@ from ms_profiler.gate import baseline, document, history, sides, text
 from ms_profiler.gate.verdicts import Rules
 from ms_profiler.job.control.dynamic_file import DynamicFile
 
-#: bytes of address space that the process may use; Polars' threads reserve much of it without using it
+#: bytes of address space that the process may use
 MEMORY = 6 << 30
-
-
-class TooLongError(BaseException):
-    """Say that a reader takes too long; no handler of ms-profiler catches this class."""
 
 
 class OddError(Exception):
@@ -108,10 +104,6 @@ READERS = {
 }
 
 
-def late(*_):
-    raise TooLongError
-
-
 def keep(seed, number, source):
     """Make a damaged copy again and keep it in the directory $KEEP, for inspection."""
     kept = Path(os.environ["KEEP"]) / str(number)
@@ -123,8 +115,7 @@ def keep(seed, number, source):
 def main(reader, seed, first, count, seconds, *names):
     """Read the damaged copies from number `first` on; allow `seconds` seconds for each of them."""
     sources = [Path(name) for name in names]
-    resource.setrlimit(resource.RLIMIT_AS, (MEMORY, MEMORY))
-    signal.signal(signal.SIGALRM, late)
+    reading_limits.limit(MEMORY)
     ended = {"result": 0, "error": 0}
     for number in range(int(first), int(first) + int(count)):
         with tempfile.TemporaryDirectory() as folder:

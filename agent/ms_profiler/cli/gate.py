@@ -8,7 +8,7 @@ import os
 import statistics
 import sys
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any
 
 from ms_profiler.errors import DependencyError, MsProfilerError, StoreError, UsageError
@@ -50,7 +50,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
     sides.add_argument(
         "--timeout",
-        type=_seconds,
+        type=_above(0, "a number of seconds above 0"),
         default=TIMEOUT_S,
         metavar="SECONDS",
         help="longest time of a run (default: %(default)g)",
@@ -75,7 +75,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
     rules.add_argument(
         "--tripwire",
-        type=_ratio,
+        type=_above(1, "a ratio above 1 such as 1.5"),
         default=1.5,
         metavar="RATIO",
         help="with fewer than four runs a side, ratio of step times that is a regression (default: %(default)g)",
@@ -307,21 +307,16 @@ def _share(text: str) -> float:
     return number
 
 
-def _ratio(text: str) -> float:
-    try:
-        number = float(text)
-    except ValueError:
-        number = 0.0
-    if not (number > 1 and math.isfinite(number)):
-        raise argparse.ArgumentTypeError(f"a ratio above 1 such as 1.5, not {text}")
-    return number
+def _above(least: float, what: str) -> Callable[[str], float]:
+    """Return the type of an argument that is a finite number above `least`; `what` describes it in the message."""
 
+    def parse(text: str) -> float:
+        try:
+            number = float(text)
+        except ValueError:
+            number = least
+        if not (number > least and math.isfinite(number)):
+            raise argparse.ArgumentTypeError(f"{what}, not {text}")
+        return number
 
-def _seconds(text: str) -> float:
-    try:
-        number = float(text)
-    except ValueError:
-        number = 0.0
-    if not (number > 0 and math.isfinite(number)):
-        raise argparse.ArgumentTypeError(f"a number of seconds above 0, not {text}")
-    return number
+    return parse

@@ -5,11 +5,10 @@ from collections.abc import Iterable, Sequence
 from typing import Any, Final
 
 from ms_profiler.analysis.cluster.rank_account import RankAccount
+from ms_profiler.analysis.model import clock
 from ms_profiler.errors import UsageError
 from ms_profiler.store import layout, run_info
 
-#: largest expected difference between the wall clocks of two machines, ns
-CLOCKS_NS: Final = 60_000_000_000
 #: largest number of other jobs that a remark names
 _NAMED: Final = 4
 
@@ -97,7 +96,7 @@ def _together(job: list[RankAccount], launch: list[RankAccount]) -> bool:
     sizes: dict[str, set[int]] = {}
     for each in (*job, *launch):
         sizes.setdefault(each.role, set()).add(each.world_size)
-    apart = max(each.ended_ns for each in launch) + CLOCKS_NS < min(each.started_ns for each in job)
+    apart = max(each.ended_ns for each in launch) + clock.MACHINES_NS < min(each.started_ns for each in job)
     return not apart and not _ranks(job) & _ranks(launch) and all(len(known) == 1 for known in sizes.values())
 
 

@@ -25,6 +25,7 @@ from ms_profiler.analysis.cluster.late_causes import Cause
 from ms_profiler.analysis.cluster.lateness import Late, Lateness
 from ms_profiler.analysis.cluster.rank_account import RankAccount
 from ms_profiler.analysis.cluster.stage_bubbles import Pipeline
+from ms_profiler.analysis.model import clock
 
 #: A rank does more work than others if its processor time is at least `MORE` times the median of the other ranks, and
 #: if the difference is at least the part `EXPLAINS` of its lateness. On a machine with too few processors, ranks with
@@ -286,7 +287,7 @@ def last_run(accounts: Iterable[RankAccount], remarks: list[str], wanted: str = 
     left_out: dict[str, list[RankAccount]] = {}
     for each in reversed(known):
         key = each.place
-        if newest is not None and each.ended_ns + separate_jobs.CLOCKS_NS < newest.started_ns:
+        if newest is not None and each.ended_ns + clock.MACHINES_NS < newest.started_ns:
             left_out.setdefault("is of a run that ended before this one began", []).append(each)
         elif key in chosen and not _comparable(each) and _comparable(chosen[key]):
             left_out.setdefault("has no exchange, unlike another trace of the rank", []).append(each)

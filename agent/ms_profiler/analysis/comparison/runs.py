@@ -20,12 +20,11 @@ from ms_profiler.analysis.comparison.digest import (
 )
 from ms_profiler.analysis.comparison.step_time import StepTime
 from ms_profiler.analysis.driver import engine
+from ms_profiler.analysis.model import clock
 from ms_profiler.errors import StoreError, UsageError
 
 #: results belong to one launch only if their runs began within this time, in ns
 TOGETHER: Final = 300 * 10**9
-#: largest expected difference between the wall clocks of two machines, ns
-CLOCKS: Final = 60 * 10**9
 
 
 def digest(path: str) -> Digest:
@@ -116,7 +115,7 @@ def _together(launch: Sequence[Digest], group: Sequence[Digest]) -> bool:
         return False
     if not (first.job and second.job) or (first.fingerprint.host, first.job) == (second.fingerprint.host, second.job):
         return True
-    clocks = CLOCKS if first.fingerprint.host != second.fingerprint.host else 0
+    clocks = clock.MACHINES_NS if first.fingerprint.host != second.fingerprint.host else 0
     ends, begins = (max(part.ended_ns for part in launch), min(part.started_ns for part in group))
     return begins <= ends + clocks
 

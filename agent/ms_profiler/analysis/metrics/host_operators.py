@@ -222,8 +222,8 @@ def computing(
 
     Some long calls of operators do not count. Autograd's operator around each node never counts, because its self time
     is dispatch, or hooks of the script. A `torch.autograd.Function` of the script does not count either: its self time
-    is Python code. If only few calls of an operator are long (less than `OFTEN`), the system made
-    these calls long by taking the processor away. An operator that exchanges data with other ranks does not count.
+    is Python code. If only few calls of an operator are long (less than `OFTEN`), the system made these calls long by
+    taking the processor away. An operator that exchanges data with other ranks does not count.
 
     The process does not compute while the stepping thread makes data, compiles, writes a checkpoint, exchanges data
     with other ranks, or sleeps. In a step without operators, the phases decide.

@@ -17,8 +17,8 @@ from ms_profiler.analysis.metrics.ownership import Ownership
 from ms_profiler.analysis.metrics.steps import Steps, milliseconds
 from ms_profiler.analysis.model import tables
 
-#: Other processes keep the machine busier if they use `strain.OTHERS` more processors, and all processes use at least
-#: the part `FULL` of the machine.
+#: Other processes keep the machine busier if they use `scheduling.OTHERS` more processors, and all processes use at
+#: least the part `FULL` of the machine.
 FULL: Final = 0.8
 #: The job waits longer for processors if the part of a step in which the stepping thread waits grew by `WAITS`, or if
 #: these waits grew by more than the time of any module did. If other processes keep the machine busier, they also have
@@ -86,7 +86,7 @@ class _Load:
         return {
             name: each
             for name, each in used.items()
-            if busy >= FULL * whole and each.rise(self._longer) >= strain.OTHERS
+            if busy >= FULL * whole and each.rise(self._longer) >= scheduling.OTHERS
         }
 
     def waits(self, growth_ms: float) -> bool:

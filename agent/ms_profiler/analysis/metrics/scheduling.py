@@ -175,8 +175,8 @@ def crowd(
     pressure = waited / max(waited + ran, 1.0)
     full = 0 < processors < threads or 0 < processors * FULL * length <= whole
     taken = _taken(host, process, during)
-    full = full or (taken is not None and taken < OTHERS * length)
-    return Crowd(min(own / length, 1.0), pressure, 0.0 if full else pressure, beside / length)
+    alone = full or (taken is not None and taken < OTHERS * length)
+    return Crowd(min(own / length, 1.0), pressure, 0.0 if alone else pressure, beside / length)
 
 
 def _taken(host: pl.DataFrame, process: int, during: pl.DataFrame) -> float | None:

@@ -28,8 +28,6 @@ CROWDED: Final = 0.2
 EXPLAINS: Final = 0.4
 #: the control group's limit is a cause if it throttles the group in at least this share of the limit's periods
 OFTEN: Final = 0.1
-#: other programs are the cause only if they, or other virtual machines, use at least this number of processors
-OTHERS: Final = 0.25
 #: a job swaps if it has at least `FAULTS` major page faults a second, and the machine swaps at least `SWAPPED` bytes a
 #: second
 FAULTS: Final = 100.0
@@ -115,7 +113,7 @@ class Load:
     def crowded(self, chosen: pl.Series) -> bool:
         """Return whether other processes or other virtual machines used processors in the chosen steps."""
         used = self.stolen if self.others is None else self.stolen + self.others
-        return _sum(used, chosen) >= OTHERS * _sum(self.length, chosen)
+        return _sum(used, chosen) >= scheduling.OTHERS * _sum(self.length, chosen)
 
     def strain(self, cause: str, share: float, chosen: pl.Series, steps: tuple[int, ...], slower: float) -> Strain:
         """Return a cause with its figures in the chosen steps."""

@@ -24,6 +24,8 @@ SLEW_PPM = 500
 STEP_MINIMUM_NS = 100_000
 #: an anchor (reading of two clocks) is not used if reading took longer than POOR_READING * the shortest reading
 POOR_READING = 10
+#: largest expected difference between the wall clocks of two machines, ns
+MACHINES_NS = 60_000_000_000
 #: a time from another source may lie up to this many ns outside of the interval that should contain it. Errors of
 #: extrapolation and slewing are smaller
 SLACK_NS = 1_000_000_000

@@ -127,8 +127,7 @@ def worth(found: Diagnosis, part: str) -> bool:
 
 def _regular(parts: pl.DataFrame, part: str) -> bool:
     """Return whether most time of a part lies in steps that are longer at regular intervals."""
-    own, whole = pl.col("duration_ns").filter(pl.col("part") == part).sum(), pl.col("duration_ns").sum()
-    steps = parts.group_by("step").agg(own.alias("own"), whole).sort("step").with_columns(content=0)
+    steps = _by_step(parts, part).sort("step").with_columns(content=0)
     if steps.is_empty() or int(steps["step"][-1]) - int(steps["step"][0]) >= steps.height:
         return False  # single steps of a run say nothing about an interval
     longer = recurring_steps.places(steps)
@@ -137,10 +136,15 @@ def _regular(parts: pl.DataFrame, part: str) -> bool:
 
 def _usual(parts: pl.DataFrame, part: str) -> float:
     """Return the share of the steps' time that a part takes, without the tenth of the steps in which it is longest."""
-    own = pl.col("duration_ns").filter(pl.col("part") == part).sum()
-    steps = parts.group_by("step").agg(own.alias("own"), pl.col("duration_ns").sum().alias("whole")).sort("own", "step")
+    steps = _by_step(parts, part).sort("own", "step")
     usual = steps.head(steps.height - steps.height // 10)
-    return float(usual["own"].sum()) / max(float(usual["whole"].sum()), 1.0)
+    return float(usual["own"].sum()) / max(float(usual["duration_ns"].sum()), 1.0)
+
+
+def _by_step(parts: pl.DataFrame, part: str) -> pl.DataFrame:
+    """Return for each step the time of a part and of all parts: `step`, `own` and `duration_ns`, in ns."""
+    own = pl.col("duration_ns").filter(pl.col("part") == part).sum().alias("own")
+    return parts.group_by("step").agg(own, pl.col("duration_ns").sum())
 
 
 def samples(facts: Facts) -> str:

@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 from typing import Final
 
-from ms_profiler.analysis.metrics import bounds, strain
+from ms_profiler.analysis.metrics import bounds, scheduling, strain
 from ms_profiler.analysis.metrics.advice.base import Advice, Facts, percent, size
 from ms_profiler.analysis.metrics.diagnosis import Diagnosis
 from ms_profiler.analysis.metrics.strain import Strain
@@ -43,7 +43,7 @@ def _busy(item: Strain, facts: Facts) -> tuple[str, str]:
         f"{_when(item, facts)} other processes used {item.others or 0.0:.2f} of {round(item.processors)} processors, "
         f"the job {item.own:.2f}{_waits(item, facts)}"
     )
-    if item.stolen >= strain.OTHERS:
+    if item.stolen >= scheduling.OTHERS:
         evidence += f"; other virtual machines took {item.stolen:.2f}"
     return evidence, "Find these processes (top), move them, or reserve processors for the job (taskset, a cpuset)."
 
