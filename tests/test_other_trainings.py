@@ -22,7 +22,11 @@ def test_a_second_training_is_named(tmp_path, updates, named):
             thread.span("backward", Category.BACKWARD, start + 4 * MS, start + 7 * MS)
         small.span("SGD.step", Category.OPTIMIZER, start + 7 * MS, start + 8 * MS)
         if step < updates:
+            # the script's own region lies around the step of the optimizer, and to clear gradients is no step
+            big.span("update", Category.MARKER, start + 7 * MS, start + 9 * MS)
             big.span("SGD.step", Category.OPTIMIZER, start + 7 * MS, start + 9 * MS)
+            big.span("SGD.step", Category.OPTIMIZER, start + 8 * MS, start + 9 * MS)
+        big.span("zero_grad", Category.OPTIMIZER, start + 4 * MS, start + 5 * MS)
         small.step(step, start, start + 10 * MS)
     path = store.write()
     engine.analyse([path])

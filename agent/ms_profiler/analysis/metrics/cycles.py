@@ -13,7 +13,7 @@ from ms_profiler.analysis.metrics.steps import Steps, stepping
 from ms_profiler.store.format import Category
 
 #: end of the names of spans that reset gradients; they have the category of optimizers, but update nothing
-_RESETS: Final = "zero_grad"
+RESETS: Final = "zero_grad"
 #: smallest share of the recorded steps that must have the same number of calls
 _SAME: Final = 0.9
 
@@ -31,7 +31,7 @@ def calls(spans: pl.DataFrame, names: pl.Series, used: Steps) -> dict[str, int]:
     own = stepping(spans, used, Category.OPTIMIZER)
     called = own.select(
         names.gather(own["name"]).alias("name"), step=intervals.locate(own["start_ns"], used.recorded)
-    ).filter(pl.col("step").is_not_null(), ~pl.col("name").str.ends_with(_RESETS))
+    ).filter(pl.col("step").is_not_null(), ~pl.col("name").str.ends_with(RESETS))
     counts = called.group_by("step", "name").len()
     often = pl.col("len").mode().min()
     usual = counts.group_by("name").agg(count=often, same=(pl.col("len") == often).sum())

@@ -4,6 +4,8 @@ from typing import Any, Final
 
 import polars as pl
 
+from ms_profiler.analysis.metrics import intervals
+from ms_profiler.analysis.metrics.cycles import RESETS
 from ms_profiler.analysis.metrics.steps import Steps, milliseconds
 from ms_profiler.analysis.model import tables
 from ms_profiler.store.format import Category
@@ -27,15 +29,15 @@ def summary(recording: tables.Recording, spans: pl.DataFrame, used: Steps) -> li
         (recorded time in forward, backward and optimizer). If steps were sampled, the last two may lack some.
     """
     own = spans.filter(
-        pl.col("process") == used.process,
-        pl.col("thread") != used.thread,
-        pl.col("category").is_in(_TRAINING),
-        pl.col("depth") == 0,
+        pl.col("process") == used.process, pl.col("thread") != used.thread, pl.col("category").is_in(_TRAINING)
     )
-    updates = (pl.col("category") == int(Category.OPTIMIZER)).sum()
-    length = (pl.col("end_ns") - pl.col("start_ns")).sum()
-    sums = own.group_by("process", "thread").agg(updates.alias("updates"), length.alias("ns"))
-    known = sums.filter(pl.col("updates") >= LEAST).join(recording.threads, on=["process", "thread"], how="left")
+    rows = [
+        (used.process, thread, _updates(part, recording.names), intervals.total_ns(intervals.union(part)))
+        for (thread,), part in own.group_by("thread")
+    ]
+    columns = {"process": pl.UInt32, "thread": pl.UInt32, "updates": pl.UInt32, "ns": pl.Int64}
+    sums = pl.DataFrame(rows, schema=columns, orient="row").filter(pl.col("updates") >= LEAST)
+    known = sums.join(recording.threads, on=["process", "thread"], how="left")
     return [
         {
             "thread": row["thread_name"] or f"thread {row['native_tid']}",
@@ -45,3 +47,10 @@ def summary(recording: tables.Recording, spans: pl.DataFrame, used: Steps) -> li
         }
         for row in known.sort("ns", "thread", descending=[True, False]).iter_rows(named=True)
     ]
+
+
+def _updates(spans: pl.DataFrame, names: pl.Series) -> int:
+    """Return the number of steps of optimizers among the spans of a thread; a step inside of another one is none."""
+    chosen = pl.col("category") == int(Category.OPTIMIZER), ~names.str.ends_with(RESETS).gather(spans["name"])
+    steps = spans.filter(*chosen).sort("start_ns", "end_ns", descending=[False, True])
+    return steps.filter((pl.col("start_ns") >= pl.col("end_ns").cum_max().shift(1)).fill_null(True)).height
