@@ -4,7 +4,8 @@
  * reads the clock and the counter. For four milliseconds, it then computes times from the counter with this linear
  * function, which we call a line. Then it reads both again. So errors do not add up: the error is that of one reading,
  * some tens of nanoseconds. If the clock differs from the computed time at the end of a line, the clock does not follow
- * the counter. From then on, all threads read the clock. A thread's times never decrease.
+ * the counter. From then on, all threads read the clock. While one reading of both takes too long, a thread reads the
+ * clock alone, and tries again every ten milliseconds. A thread's times never decrease.
  */
 #ifndef MSP_TSC_H
 #define MSP_TSC_H
@@ -19,10 +20,11 @@
 typedef struct {
   uint64_t ticks; /* begin of the line by the counter; the next field is its begin by the clock */
   uint64_t ns;
-  uint64_t length;  /* number of ticks for which the line is valid */
-  uint64_t last_ns; /* the last time that was returned */
-  uint32_t rate;    /* ns a tick, times 2^32 */
-  uint32_t failed;  /* attempts in a row to read both clocks at one moment */
+  uint64_t length;    /* number of ticks for which the line is valid */
+  uint64_t last_ns;   /* the last time that was returned */
+  uint64_t paused_ns; /* until this time, a thread with many failed attempts reads the clock alone */
+  uint32_t rate;      /* ns a tick, times 2^32 */
+  uint32_t failed;    /* attempts in a row to read both clocks at one moment; counted up to eight */
 } msp_tsc;
 
 /* Readings of the time-stamp counter and of CLOCK_MONOTONIC_RAW at one moment. */

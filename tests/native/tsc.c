@@ -79,8 +79,8 @@ static int compare_all(uint64_t ns, bool follows) {
     printf("%llu readings, %llu computed, at most %llu ns outside\n", (unsigned long long)seen[i].readings,
            (unsigned long long)seen[i].followed, (unsigned long long)seen[i].furthest);
     CHECK(seen[i].furthest <= DEVIATION_MOST);
-    /* all readings of the first 20 ms come from the clock, and later one of some thousand does */
-    CHECK(follows ? seen[i].followed > seen[i].readings / 2 : seen[i].followed == 0);
+    /* Not "most readings": on some machines, no two readings are near each other for many milliseconds. */
+    CHECK(follows ? seen[i].followed > 0 : seen[i].followed == 0);
   }
   CHECK(msp_tsc_trusted() == follows);
   return 0;
@@ -109,6 +109,14 @@ static int make_up(void) {
   CHECK(later(&tsc, 1) == place.ns && tsc.length == 0);
   place.width = 100;
   CHECK(later(&tsc, 1) == place.ns && tsc.length != 0);
+  place.width = 700; /* the machine is slow for some milliseconds: the thread reads the clock alone, and tries again */
+  for (int i = 0; i < 100; ++i) CHECK(later(&tsc, 1) == place.ns && tsc.length == 0 && msp_tsc_trusted());
+  CHECK(tsc.paused_ns == place.ns + 10000000u);
+  tsc.paused_ns = UINT64_MAX;
+  CHECK(msp_tsc_now(&tsc) != 0 && tsc.length == 0);
+  tsc.last_ns = 0;
+  place.width = 100;
+  CHECK(later(&tsc, 10) == place.ns && tsc.length != 0 && tsc.failed == 0);
   place.ns -= 30; /* the clock is 30 ns back: a thread's time stands still instead of going back, too */
   uint64_t last = msp_tsc_not_before(&tsc, place.ns + 30);
   CHECK(later(&tsc, 0) == last && tsc.ns == last - 30);
