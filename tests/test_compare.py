@@ -716,6 +716,7 @@ def loaded(tmp_path_factory):
     return one("workers"), one("every")
 
 
+@pytest.mark.slow
 def test_a_real_job_with_work_in_every_fourth_step(loaded):
     found = as_json(*loaded)
     assert found["causes"]["mean"]
@@ -725,6 +726,7 @@ def test_a_real_job_with_work_in_every_fourth_step(loaded):
     assert first.startswith("On average, steps take ") and f": {name} (+" in first
 
 
+@pytest.mark.slow
 def test_batches_of_workers_are_not_those_of_the_training_process(loaded):
     before, after = (runs.digest(str(each)) for each in loaded)
     assert {wait.operation for wait in after.waits} == {"wait for Samples", "create iterator"}

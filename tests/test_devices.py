@@ -72,7 +72,7 @@ def test_kernels_are_in_the_tables(device_job):
     ]
 
 
-@pytest.mark.parametrize(("count", "budget"), [(200, 0.0005), (2500, 0.002)])
+@pytest.mark.parametrize(("count", "budget"), [(200, 0.0005), pytest.param(2500, 0.002, marks=pytest.mark.slow)])
 def test_kernels_of_steps_that_are_not_sampled_are_all_there_and_shared_among_modules(device_job, count, budget):
     """Each step launches the same kernels, so the estimate equals the planted times.
 

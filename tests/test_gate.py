@@ -767,7 +767,7 @@ def test_runs_that_are_slower_as_the_machine_is_are_no_regression(gate, tmp_path
     assert "all modules changed alike" in step["why"]
 
 
-@pytest.mark.parametrize("runs", [1, 3])
+@pytest.mark.parametrize("runs", [1, pytest.param(3, marks=pytest.mark.slow)])
 def test_few_runs_on_a_slower_machine_are_inconclusive(gate, tmp_path, runs):
     base, slow, worse = (
         [beside_neighbours(tmp_path, 10 * side + number, speed, layers) for number in range(runs)]

@@ -56,8 +56,7 @@ def test_a_slow_callback_is_named(job, capsys):
 @pytest.mark.parametrize(
     ("kind", "source"),
     [
-        ("one", StepSource.TRAIN_CELL),
-        ("method", StepSource.TRAIN_CELL),
+        *(pytest.param(kind, StepSource.TRAIN_CELL, marks=pytest.mark.slow) for kind in ("one", "method")),
         ("two", StepSource.TRAIN_CELL),
         ("rate", StepSource.OPTIMIZER_CYCLE),
     ],
@@ -81,7 +80,10 @@ def test_steps_are_the_same_if_the_graph_comes_from_the_cache_of_compiled_graphs
         assert found == [StepSource.TRAIN_CELL] * 24
 
 
-@pytest.mark.parametrize(("kind", "count"), [("turns", 10), ("compiled", 20), ("failing", 17)])
+@pytest.mark.parametrize(
+    ("kind", "count"),
+    [("turns", 10), *(pytest.param(*each, marks=pytest.mark.slow) for each in (("compiled", 20), ("failing", 17)))],
+)
 def test_a_validation_of_the_own_loop_is_an_evaluation_in_no_step(job, kind, count):
     run = job(PROGRAMS / "validation_mindspore.py", kind, env={"MS_PROFILER_RAISE": "1"})
     assert run.code == 0, run.err

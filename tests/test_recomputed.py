@@ -53,7 +53,7 @@ print(json.dumps(again[1:]))
 """
 
 
-@pytest.mark.parametrize("reentrant", [False, True])
+@pytest.mark.parametrize("reentrant", [True, pytest.param(False, marks=pytest.mark.slow)])
 def test_the_time_of_recomputations_is_that_of_the_jobs_own_clock(launch, reentrant):
     """With `use_reentrant=True`, the span of a recomputation also contains the backward pass of the block."""
     run = launch(JOB, str(reentrant), options={"overhead_budget": 0})

@@ -60,9 +60,10 @@ def test_every_step_is_counted(run, done):
     "way",
     [
         "around",
-        "inherited",
-        "base class hooked",
-        *(pytest.param(way, marks=pytest.mark.slow) for way in ("makes", "evaluates", "failed", "later hook")),
+        *(
+            pytest.param(way, marks=pytest.mark.slow)
+            for way in ("inherited", "base class hooked", "makes", "evaluates", "failed", "later hook")
+        ),
     ],
 )
 def test_every_step_is_counted_where_steps_nest_while_only_their_ends_are_noted(launch, way):

@@ -241,6 +241,7 @@ for _ in range(STEPS):
 """
 
 
+@pytest.mark.slow
 def test_calls_of_a_network_before_the_first_step_of_an_optimizer_leave_no_step_without_records(launch, tmp_path):
     """Each call counts as a step, until the optimizer ends its first step. These steps exceed the budget."""
     script = tmp_path / "closures.py"

@@ -16,7 +16,9 @@ PROGRAM = PROGRAMS / "mapped_mindspore.py"
 
 
 @pytest.mark.skipif(importlib.util.find_spec("mindspore") is None, reason="needs MindSpore")
-@pytest.mark.parametrize("place", ["map", "processes", pytest.param("source", marks=pytest.mark.slow)])
+@pytest.mark.parametrize(
+    "place", ["processes", *(pytest.param(place, marks=pytest.mark.slow) for place in ("map", "source"))]
+)
 def test_a_slow_function_is_named_with_its_calls(job, place):
     run = job(PROGRAM, place, options={"analyse": "sync"}, env={"MS_PROFILER_RAISE": "1"})
     assert run.code == 0, run.err
