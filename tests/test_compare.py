@@ -411,6 +411,12 @@ def test_a_large_ratio_is_shown_as_a_factor(base, tmp_path):
     assert "x15" in page and "%" in page
 
 
+def test_other_work_comes_first_where_step_times_tell_nothing(base, tmp_path):
+    """The new run reads two values in each step, and waits as much less for data."""
+    first = compared(base, compared_run(tmp_path, reads=2, data=2.8)).splitlines()[0]
+    assert first.startswith("The work changed: ") and " -> 2. Step times tell nothing: steps differ by +0.0 us" in first
+
+
 def test_the_same_twice(base, tmp_path):
     page = compared(base, compared_run(tmp_path), "--format", "markdown")
     assert page.startswith("**Nothing remarkable: steps differ by +0.0 us, +0.0 %, and vary by 0.0 % without a change.")

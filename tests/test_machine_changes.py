@@ -17,7 +17,7 @@ from test_shifts import MS, NO_SPANS, made
 COUNT, CHANGE = 400, 200
 
 
-def run(grown, queued, ran=0.0, others=(0.2, 0.2), threads=1, gradual=False, device=None, basis="host"):
+def run(grown, queued, ran=0.0, others=(0.2, 0.2), threads=1, gradual=False, device=None, basis="host", every=1):
     """Return a run whose steps of 10 ms become longer, as arguments of `lasting.summary`.
 
     Args:
@@ -29,16 +29,17 @@ def run(grown, queued, ran=0.0, others=(0.2, 0.2), threads=1, gradual=False, dev
         gradual: whether all of this grows little by little.
         device: the device that computed; None for the processor.
         basis: what the times of modules measure.
+        every: the stepping thread waits for a processor in one of so many steps, and as much longer in this step.
     """
     chance = random.Random(3)
     more = [step / COUNT if gradual else float(step >= CHANGE) for step in range(COUNT)]
     length = max(grown, queued + ran)
     steps = made([int(MS * (10 + length * part) * chance.gauss(1, 0.02)) for part in more])
     bounds, ran_ns, looks, host = steps.table.select("start_ns", "end_ns").rows(), 0, [(1, 1, 0, 0, 0, None)], []
-    for (start, end), part in zip(bounds, more, strict=True):
+    for number, ((start, end), part) in enumerate(zip(bounds, more, strict=True)):
         took = MS * (9 + ran * part)
         ran_ns += int(took)
-        looks.append((1, 1, end, end, ran_ns, int(queued * part * MS)))
+        looks.append((1, 1, end, end, ran_ns, int(queued * part * MS) * every * (number % every == 0)))
         used = others[0] + (others[1] - others[0]) * part
         rates = {host_metrics.USER: took / (end - start), host_metrics.IDLE: 2 - used - took / (end - start)}
         rates[host_metrics.BUSY[0]] = 2 - rates[host_metrics.IDLE]
@@ -105,6 +106,15 @@ def test_a_module_is_named_where_waits_explain_little_of_its_growth():
     assert [each["module"] for each in found["shift"]["modules"]] == ["net.1"]
     (line,) = changes.lines(found)
     assert "; net.1 " in line and "; from there on, other processes used " in line
+
+
+def test_waits_of_few_steps_are_told_by_their_mean():
+    """Most short steps have no wait for a processor, before a change and after it: so the median is 0 on both sides."""
+    found = lasting.summary(*run(18, 6, every=3, threads=4))
+    waited = found["shift"]["machine"]["waited_ms"]
+    assert (waited["before"], waited["after"]) == (0, pytest.approx(6, rel=0.05))
+    (line,) = changes.lines(found)
+    assert "; from there on, the stepping thread waited for a processor for 6." in line
 
 
 def test_the_kernels_of_a_device_wait_for_no_processor():

@@ -37,6 +37,15 @@ def test_the_phases_of_steps_that_were_not_sampled_divide_their_time():
     assert found == pytest.approx({"data": 0.08, "checkpoint": 0.14, "forward": 0.52, "other": 0.26})
 
 
+def test_the_phases_of_a_step_add_up_to_the_mean_of_all_steady_steps():
+    """Recording makes a step of 1,000 us 500 us longer, in the forward pass."""
+    recorded = times((0, "data", 100), (0, "forward", 1100), (0, "other", 300))
+    beside = other_steps.Unsampled(times((1, "data", 100), (2, "data", 100)), 2000 * US, pl.Series([1, 2]))
+    found = other_steps.steady_phases(recorded, [0], beside)
+    each = dict(found.select("phase", "steady_ns").iter_rows())
+    assert sum(each.values()) == pytest.approx(3500 * US / 3) and each["data"] == pytest.approx(100 * US)
+
+
 def test_the_parts_of_a_phase_are_those_of_the_examined_steps():
     cut = phases((0, "data", 0, 100), (0, "forward", 100, 200), (0, "other", 200, 300))
     pieces = pl.DataFrame(

@@ -86,6 +86,14 @@ def test_the_line_names_the_phase_that_takes_longer():
     assert line.endswith("; most of the difference is in waiting for data")
 
 
+@pytest.mark.parametrize(("grown", "first"), [(0.3, "most of the difference is in waiting for data; "), (3.5, "")])
+def test_the_line_names_the_phase_first_if_modules_make_up_less_than_half(grown, first):
+    modules = [{"module": "Adam", "before_ms": 1.0, "after_ms": 1.0 + grown}]
+    found = {"ms": 5.0, "others_ms": 1.0, "first": 0, "every": 4, "long": 1, "share": 0.5, "modules": modules}
+    (line,) = changes.lines({"recurring_steps": found | {"phase": "data", "outside": None}})
+    assert line.endswith(f" of all steps; {first}Adam 1.000 ms -> {1 + grown:.3f} ms")
+
+
 def owners(steps, ms):
     """Return the owners of the sampled steps; `ms` is a function of an owner and a step's number: its time, ms."""
     sums = [

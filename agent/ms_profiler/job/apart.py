@@ -5,6 +5,7 @@ The programs inherit no descriptor of the job. Otherwise the reader of a job's p
 
 import fcntl
 import os
+import posix
 from collections.abc import Mapping, Sequence
 
 from ms_profiler.job.detached import Detached
@@ -39,10 +40,10 @@ def start_with_pipe(command: Sequence[str], environment: Mapping[str, str], erro
     try:
         return Detached(start(command, environment, writer, errors), reader)
     except BaseException:
-        os.close(reader)
+        posix.close(reader)
         raise
     finally:
-        os.close(writer)
+        posix.close(writer)
 
 
 def above(descriptor: int) -> int:
@@ -53,7 +54,7 @@ def above(descriptor: int) -> int:
     try:
         return fcntl.fcntl(descriptor, fcntl.F_DUPFD_CLOEXEC, 3)
     finally:
-        os.close(descriptor)
+        posix.close(descriptor)
 
 
 def pipe() -> tuple[int, int]:
@@ -62,7 +63,7 @@ def pipe() -> tuple[int, int]:
     try:
         reader = above(reader)
     except BaseException:
-        os.close(writer)
+        posix.close(writer)
         raise
     return reader, above(writer)
 
@@ -70,7 +71,9 @@ def pipe() -> tuple[int, int]:
 def _by_shell(command: Sequence[str], environment: Mapping[str, str], output: int, errors: int) -> int:
     """Start a program through a shell, which exits at once; return the process id of the program."""
     reader, writer = pipe()
-    inherited = [number for number in map(int, os.listdir("/proc/self/fd")) if number > 2 and _is_inheritable(number)]
+    inherited = [
+        number for number in map(int, posix.listdir("/proc/self/fd")) if number > 2 and _is_inheritable(number)
+    ]
     actions: list[tuple[int, ...]] = [
         (os.POSIX_SPAWN_OPEN, 0, os.devnull, os.O_RDONLY, 0),  # type: ignore[list-item]
         (os.POSIX_SPAWN_DUP2, output, 1),
@@ -85,14 +88,14 @@ def _by_shell(command: Sequence[str], environment: Mapping[str, str], output: in
         except NotImplementedError:  # Python was built with a C library before glibc 2.26
             shell = os.posix_spawn(SHELL, line, environment, file_actions=actions)
     except BaseException:
-        os.close(reader)
+        posix.close(reader)
         raise
     finally:
-        os.close(writer)
+        posix.close(writer)
     try:
-        text = os.read(reader, 32)
+        text = posix.read(reader, 32)
     finally:
-        os.close(reader)
+        posix.close(reader)
     try:
         os.waitpid(shell, 0)
     except ChildProcessError:

@@ -4,6 +4,7 @@ When one rank fails, torchrun starts all ranks again. Each of these attempts mak
 """
 
 import os
+import posix
 from collections.abc import Mapping
 
 from ms_profiler.job.process import Identity
@@ -29,7 +30,7 @@ def earlier(folder: str, own: Identity, info: run_info.RunInfo, environ: Mapping
         return 0, ""
     found = (0.0, "")
     try:
-        for name in os.listdir(folder):
+        for name in posix.listdir(folder):
             if not name.endswith((layout.SUFFIX, layout.TORCH_SUFFIX)):
                 continue
             try:

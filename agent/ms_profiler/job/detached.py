@@ -1,6 +1,6 @@
 """Wait for a program that was started outside of the process tree."""
 
-import os
+import posix
 import select
 import time
 from collections.abc import Callable
@@ -38,9 +38,9 @@ class Detached(NamedTuple):
         try:
             while not ended and (left := end - time.monotonic()) > 0 and not leaves():
                 if poll.poll(min(left * 1000, _PAUSE_MS)):
-                    part = os.read(self.reader, _LINE)
+                    part = posix.read(self.reader, _LINE)
                     ended = not part
                     text = (text + part)[:_LINE]
         finally:  # a signal handler of the job may raise an exception
-            os.close(self.reader)
+            posix.close(self.reader)
         return text.decode("utf-8", "replace") if ended else None

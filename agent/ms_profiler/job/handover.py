@@ -6,6 +6,7 @@ eight ranks does not run eight analyses at the same time.
 
 import importlib.util
 import os
+import posix
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -171,11 +172,11 @@ def _log(result: str, anonymous: bool) -> Iterator[int]:
     """Yield a descriptor of the file for the messages of the analysis."""
     flags = os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_NOFOLLOW | os.O_CLOEXEC
     path = os.devnull if anonymous else _log_path(result)  # messages have paths, which name the job
-    descriptor = apart.above(os.open(path, flags, layout.FILE_MODE))
+    descriptor = apart.above(posix.open(path, flags, layout.FILE_MODE))
     try:
         yield descriptor
     finally:
-        os.close(descriptor)
+        posix.close(descriptor)
 
 
 def _last_of_launch(recording: Recording) -> list[str]:
@@ -204,7 +205,7 @@ def _last_of_launch(recording: Recording) -> list[str]:
 
 def _touch(result: str, name: str, flags: int = 0) -> None:
     path = os.path.join(result, layout.FRAMEWORK, name)
-    os.close(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC | flags, layout.FILE_MODE))
+    posix.close(posix.open(path, os.O_WRONLY | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC | flags, layout.FILE_MODE))
 
 
 def _siblings(recording: Recording, parent: str) -> tuple[list[str], bool]:
@@ -213,7 +214,7 @@ def _siblings(recording: Recording, parent: str) -> tuple[list[str], bool]:
     A process may have several results: its script called the profiler, or the process replaced itself by exec.
     """
     results, ended, others = [], set[tuple[int, int]](), set[tuple[int, int]]()
-    for name in sorted(os.listdir(parent)):
+    for name in sorted(posix.listdir(parent)):
         result = os.path.join(parent, name)
         if not name.endswith(layout.SUFFIX) or not name.startswith(recording.info.host):
             continue

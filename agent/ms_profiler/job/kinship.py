@@ -6,7 +6,9 @@ file outside of the result would stay after a kill. And the job may close an inh
 """
 
 import os
+import posix
 import sys
+from _io import open
 from collections.abc import Mapping
 from typing import NamedTuple
 
@@ -53,11 +55,11 @@ def announce(directory: str) -> None:
         package = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
         path, flags = os.path.join(package, _WATCHES), os.O_RDONLY
     try:
-        descriptor = os.open(path, flags | os.O_CLOEXEC, layout.FILE_MODE)
+        descriptor = posix.open(path, flags | os.O_CLOEXEC, layout.FILE_MODE)
         try:
             _announced = mapping.Mapping(descriptor, 1, writable=False)
         finally:
-            os.close(descriptor)
+            posix.close(descriptor)
     except OSError:
         pass
 

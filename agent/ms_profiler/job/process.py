@@ -7,6 +7,7 @@ import binascii
 import os
 import sys
 import time
+from _io import open
 from collections.abc import Callable, Mapping, Sequence
 from typing import NamedTuple
 

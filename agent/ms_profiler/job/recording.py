@@ -9,6 +9,7 @@ records, and the analysis of each recording covers only the time of that recordi
 import contextlib
 import dataclasses
 import os
+import posix
 import socket
 import sys
 from collections.abc import Callable, Iterable
@@ -194,10 +195,10 @@ class Recording:
 
     def _remove_empty(self) -> None:
         with contextlib.suppress(OSError):
-            os.rmdir(self.folder)
+            posix.rmdir(self.folder)
         with contextlib.suppress(OSError):  # a result into which another process records is not empty
             for name in (layout.FRAMEWORK, layout.LOGS, ""):
-                os.rmdir(os.path.join(self.result, name))
+                posix.rmdir(os.path.join(self.result, name))
 
     def _fill(self, recorder: "Recorder", limit: int, first_slots: int) -> None:
         while first_slots > SLOTS_LEAST and first_slots * SLOT_SIZE * FIRST_SHARE > limit:
@@ -268,11 +269,11 @@ def _make(path: str, host: str) -> str:
     for attempt in range(100):
         result = os.path.join(path, layout.result_name(host, os.getpid(), wall + attempt / 1000))
         try:
-            os.mkdir(result, layout.DIRECTORY_MODE)
+            posix.mkdir(result, layout.DIRECTORY_MODE)
         except FileExistsError:
             continue
-        os.mkdir(layout.framework_dir(result), layout.DIRECTORY_MODE)
-        os.mkdir(os.path.join(result, layout.LOGS), layout.DIRECTORY_MODE)
+        posix.mkdir(layout.framework_dir(result), layout.DIRECTORY_MODE)
+        posix.mkdir(os.path.join(result, layout.LOGS), layout.DIRECTORY_MODE)
         return result
     raise FileExistsError(f"{result} and the ninety-nine before it exist")
 

@@ -4,6 +4,7 @@
 """
 
 import struct
+from _io import open
 from typing import Final, NamedTuple
 
 MAGIC: Final = 0x3154434341505350

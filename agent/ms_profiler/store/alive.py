@@ -5,6 +5,7 @@ identified by its id, its start in clock ticks since boot, and the boot id.
 """
 
 import os
+from _io import open
 from typing import NamedTuple
 
 

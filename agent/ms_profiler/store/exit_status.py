@@ -9,6 +9,8 @@ runs, or the process used the recorder that is written in Python.
 """
 
 import os
+import posix
+from _io import open
 
 from ms_profiler.store import layout
 
@@ -42,8 +44,8 @@ def write(folder: str, status: int) -> None:
         OSError: the process wrote the file itself, or the file cannot be written.
     """
     path, flags = os.path.join(folder, layout.EXIT_STATUS), os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW
-    descriptor = os.open(path, flags | os.O_CLOEXEC, layout.FILE_MODE)
+    descriptor = posix.open(path, flags | os.O_CLOEXEC, layout.FILE_MODE)
     try:
-        os.write(descriptor, b"%d\n" % status)
+        posix.write(descriptor, b"%d\n" % status)
     finally:
-        os.close(descriptor)
+        posix.close(descriptor)

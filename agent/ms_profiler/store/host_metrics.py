@@ -4,7 +4,7 @@ A counter has the same name in the recording, in the timelines and in `host_metr
 devices of a kind (processors, disks, network cards), the name of the device follows the name of the counter.
 """
 
-import os
+import posix
 from dataclasses import dataclass
 from typing import Final
 
@@ -31,8 +31,8 @@ class Metric:
     grows: bool = True
 
 
-_TICKS: Final = 1 / os.sysconf("SC_CLK_TCK")
-_PAGE: Final = float(os.sysconf("SC_PAGE_SIZE"))
+_TICKS: Final = 1 / posix.sysconf("SC_CLK_TCK")
+_PAGE: Final = float(posix.sysconf("SC_PAGE_SIZE"))
 _KB: Final = 1024.0
 
 USER: Final = Metric("process: running Python and libraries", "processors", "getrusage", 1e-6)

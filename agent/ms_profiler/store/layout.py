@@ -26,6 +26,7 @@ Directories are 0750, files 0640, as MindSpore's own profiler makes them.
 """
 
 import os
+import posix
 import re
 import time
 from typing import Final
@@ -172,7 +173,7 @@ def process_dirs(result: str) -> list[str]:
     """Return the folders of all processes that recorded, sorted by name."""
     framework = framework_dir(result)
     try:
-        names = sorted(os.listdir(framework))
+        names = sorted(posix.listdir(framework))
     except OSError:
         return []
     return [os.path.join(framework, name) for name in names if _PROCESS.match(name)]
@@ -197,7 +198,7 @@ def segment_name(index: int) -> str:
 
 def segment_paths(folder: str) -> list[str]:
     """Return the segment files of a process, oldest first."""
-    names = sorted((name for name in os.listdir(folder) if _SEGMENT.match(name)), key=lambda name: int(name[:-4]))
+    names = sorted((name for name in posix.listdir(folder) if _SEGMENT.match(name)), key=lambda name: int(name[:-4]))
     return [os.path.join(folder, name) for name in names]
 
 
@@ -219,7 +220,7 @@ def pipeline_dir(folder: str, index: int) -> str:
 def windows(folder: str) -> list[tuple[int, str]]:
     """Return (number, folder) for each run of MindSpore's kernel recorder in a process, oldest first."""
     try:
-        names = os.listdir(kernels_dir(folder))
+        names = posix.listdir(kernels_dir(folder))
     except OSError:
         return []
     return [(index, window_dir(folder, index)) for index in sorted(int(name) for name in names if _WINDOW.match(name))]
@@ -262,7 +263,7 @@ def strategy_path(folder: str) -> str:
 
 def _numbered(folder: str, pattern: re.Pattern[str]) -> list[str]:
     try:
-        names = os.listdir(folder)
+        names = posix.listdir(folder)
     except OSError:
         return []
     return [os.path.join(folder, name) for name in sorted(filter(pattern.match, names))]

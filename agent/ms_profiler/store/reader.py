@@ -8,6 +8,7 @@ reason.
 
 import os
 import sys
+from _io import open
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 

@@ -8,6 +8,8 @@ process writes how it ended. If a reader finds "running" but no such process, th
 import json
 import math
 import os
+import posix
+from _io import open
 from collections.abc import Callable
 from dataclasses import asdict, dataclass, field, fields
 from typing import Any, Final, TypeVar, get_args, get_origin
@@ -168,13 +170,13 @@ def write(
 def replace(path: str, content: str) -> None:
     """Replace the file at `path` by a text, atomically."""
     temporary = f"{path}.{os.getpid()}.tmp"
-    descriptor = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW, layout.FILE_MODE)
+    descriptor = posix.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW, layout.FILE_MODE)
     try:
-        with limited(), os.fdopen(descriptor, "w", encoding="utf-8") as stream:
+        with limited(), open(descriptor, "w", encoding="utf-8") as stream:
             stream.write(content)
-        os.replace(temporary, path)
+        posix.replace(temporary, path)
     except OSError:
-        os.unlink(temporary)
+        posix.unlink(temporary)
         raise
 
 

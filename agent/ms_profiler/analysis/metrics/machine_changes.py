@@ -75,6 +75,10 @@ class _Load:
         """Return the median of an amount in a step on both sides."""
         return _Sides(*(statistics.median(amount.filter(side).to_list()) for side in self._sides))
 
+    def mean(self, amount: pl.Series) -> _Sides:
+        """Return the mean of an amount in a step on both sides."""
+        return _Sides(*(statistics.fmean(amount.filter(side).to_list()) for side in self._sides))
+
     @cached_property
     def risen(self) -> dict[str, _Sides]:
         """Return the processors that other processes or other virtual machines use, if they keep the machine busier."""
@@ -102,9 +106,13 @@ class _Load:
         longer = self.rate(load.queued).rise(self._longer) >= WAITS or more * 1e3 >= growth_ms
         return longer or (part and bool(self.risen))
 
-    def stated(self) -> dict[str, Any]:
-        """Return how the machine got busier, in the form of the summary."""
+    def stated(self) -> dict[str, Any] | None:
+        """Return how the machine got busier, in the form of the summary; None if no number grew."""
         risen, waited = self.risen, self.each(self.load.queued)
+        if waited.rise(self._longer) <= 0:  # most short steps have no wait at all
+            waited = self.mean(self.load.queued)
+        if not risen and not (self.load.known and waited.rise(self._longer) > 0):
+            return None
         before, after = (milliseconds(seconds * 1e9) for seconds in waited)
         waits = {"before": before, "after": after}
         return {
@@ -115,8 +123,7 @@ class _Load:
 
     def growth(self, amount: pl.Series) -> float:
         """Return by how much an amount grew in a step, at most: as the medians tell it, or the means."""
-        means = _Sides(*(statistics.fmean(amount.filter(side).to_list()) for side in self._sides))
-        return max(self.each(amount).rise(self._longer), means.rise(self._longer), 0.0)
+        return max(self.each(amount).rise(self._longer), self.mean(amount).rise(self._longer), 0.0)
 
 
 def told(

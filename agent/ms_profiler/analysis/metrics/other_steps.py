@@ -262,7 +262,7 @@ def _with_collections(shares: dict[str, float], pieces: pl.DataFrame, label: str
 def steady_phases(times: pl.DataFrame, steady: list[int], beside: Unsampled | None) -> pl.DataFrame:
     """Add up the time of each phase as `phases.shares` does; each `steady_share` is a share of all steady steps.
 
-    `steady_ns` is a mean of all steady steps for the phases of `KNOWN`. For the others, it is that of recorded steps.
+    `steady_ns` is this share of the mean length of all steady steps. So it leaves out the cost of recording a step.
 
     Args:
         times: the time of each phase in each recorded step, from `phases.by_step`.
@@ -278,8 +278,7 @@ def steady_phases(times: pl.DataFrame, steady: list[int], beside: Unsampled | No
     every_share = of_phases(inside, beside)
     every = pl.DataFrame({"phase": phases.ALL}).filter(pl.col("phase").is_in([*summed["phase"], *every_share]))
     share = pl.col("phase").replace_strict(every_share, default=0.0, return_dtype=pl.Float64)
-    known = pl.when(pl.col("phase").is_in(KNOWN)).then(share * mean).otherwise(pl.col("steady_ns"))
     joined = every.join(summed, on="phase", how="left", maintain_order="left")
-    return joined.with_columns(steady_share=share, steady_ns=known).with_columns(
+    return joined.with_columns(steady_share=share, steady_ns=share * mean).with_columns(
         pl.col("total_ns", "share", "steady_ns").fill_null(0)
     )

@@ -10,6 +10,8 @@ from ms_profiler.store.format import Category
 DATA: Final = NAMES[Category.DATA]
 #: the sleep in long steps is told if it takes at least this part of them
 MUCH: Final = 0.1
+#: modules come first if they make up at least this part of a difference, else the phase with most of it does
+EXPLAINED: Final = 0.5
 #: what the stepping thread does outside of all phases -> words for it
 _OUTSIDE: Final = {
     bounds.BLOCKED: "the stepping thread is asleep or blocked",
@@ -69,7 +71,7 @@ def _recurring(found: dict[str, Any]) -> str:
         series = ", ".join(f"{at} to {at + long - 1}" for at in (first, first + every))
         what = f"{long} of {every} steps take longer, one after another (steps {series}, ...)"
     text = f"{what}: {took}, the others {others} (medians); the difference is {found['share'] * 100:.0f} % of the time"
-    return _also(f"{text} of all steps", _whose(found) or _where(found))
+    return _also(f"{text} of all steps", _mainly(found, found["ms"] - found["others_ms"]))
 
 
 def _also(text: str, more: str) -> str:
@@ -145,6 +147,20 @@ def _causes(found: dict[str, Any], when: str = "from there on") -> str:
     """
     known = [words for words in (_whose(found), _alike(found), _machine(found.get("machine"), when)) if words]
     return "; ".join(known) or _where(found) or "no single module makes up much of it"
+
+
+def _mainly(found: dict[str, Any], change_ms: float) -> str:
+    """Return words about where a difference lies: modules, after the phase if they make up less than half of it.
+
+    Args:
+        found: the difference, with `modules`.
+        change_ms: the difference of a step, in milliseconds.
+    """
+    explained = sum(item["after_ms"] - item["before_ms"] for item in found["modules"])
+    whose, where = _whose(found), _where(found)
+    if not whose or abs(explained) >= EXPLAINED * abs(change_ms):
+        return whose or where
+    return f"{where}; {whose}" if where else whose
 
 
 def _whose(found: dict[str, Any]) -> str:

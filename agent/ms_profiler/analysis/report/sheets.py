@@ -19,6 +19,8 @@ ROWS: Final = 8
 #: smallest difference, as a share of the step, for which a row is shown
 SHOWN: Final = 0.001
 _NONE: Final = "-"
+#: begin of the answer if two runs do not differ
+NOTHING: Final = "Nothing remarkable"
 #: smallest ratio that is shown as a factor instead of percents
 _TIMES: Final = 10
 
@@ -51,7 +53,7 @@ def verdict(found: Comparison) -> str:
     much = f"{evidence.signed(change)}, {change / before * 100:+.1f} %"
     if not causes.remarkable:
         usual = causes.spread * 100
-        sentence = f"Nothing remarkable: steps differ by {much}, and vary by {usual:.1f} % without a change."
+        sentence = f"{NOTHING}: steps differ by {much}, and vary by {usual:.1f} % without a change."
         if Sampled(causes.sampled).mixed and abs(change) > max(causes.spread, REMARKABLE) * before:
             sentence = f"Nothing is sure: steps differ by {much}, which may be the cost of recording."
         elif abs(sum(each.share for each in found.outside)) >= MUCH:
@@ -77,6 +79,9 @@ def verdict(found: Comparison) -> str:
             f"{evidence.WORDS[row.name]} {_amount(row.before, row.unit)} -> {_amount(row.after, row.unit)}"
             for row in counts
         ]
+        if sentence.startswith(NOTHING):  # the work differs for certain, even where the time does not tell
+            time = sentence.replace(NOTHING, "Step times tell nothing", 1)
+            return f"The work changed: {'; '.join(words)}. {time}"
         sentence += f" Counts that changed: {'; '.join(words)}."
     return sentence
 

@@ -6,7 +6,9 @@ allowed as a key, too. Some values are numbers in MindSpore's interface and name
 
 import json
 import os
+import posix
 import time
+from _io import open
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -106,10 +108,10 @@ class DynamicFile:
         """
         os.makedirs(os.path.dirname(self.path), layout.DIRECTORY_MODE, exist_ok=True)
         try:
-            descriptor = os.open(self.path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, layout.FILE_MODE)
+            descriptor = posix.open(self.path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, layout.FILE_MODE)
         except FileExistsError:
             return
-        with os.fdopen(descriptor, "w", encoding="utf-8") as stream:
+        with open(descriptor, "w", encoding="utf-8") as stream:
             json.dump(DEFAULTS, stream, indent=4)
 
     def look(self) -> Plan | None:
@@ -123,7 +125,7 @@ class DynamicFile:
             return None
         self._next = now + self._interval
         try:
-            found = os.stat(self.path)
+            found = posix.stat(self.path)
             seen = (found.st_mtime_ns, found.st_size, found.st_ino)
             if seen == self._seen:
                 return None

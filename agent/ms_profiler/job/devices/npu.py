@@ -1,6 +1,6 @@
 """Find out from the device files of Ascend's driver whether there is an NPU, without loading a vendor's library."""
 
-import os
+import posix
 
 #: the folder of device files
 FOLDER = "/dev"
@@ -13,7 +13,7 @@ def count(folder: str | None = None) -> int:
         folder: the folder of the files; None for `FOLDER`.
     """
     try:
-        names = os.listdir(FOLDER if folder is None else folder)
+        names = posix.listdir(FOLDER if folder is None else folder)
     except OSError:
         return 0
     return sum(name.startswith("davinci") and name[7:].isdigit() for name in names)

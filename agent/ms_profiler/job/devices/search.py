@@ -8,6 +8,7 @@ import glob
 import os
 import re
 import sys
+from _io import open
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 

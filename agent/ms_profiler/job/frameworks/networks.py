@@ -6,7 +6,9 @@ a network after this call, between two steps.
 """
 
 import os
+import posix
 import weakref
+from _io import open
 from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Any, Final
 
@@ -163,7 +165,7 @@ class Networks:
             path = layout.network_path(folder, index)
             os.makedirs(os.path.dirname(path), layout.DIRECTORY_MODE, exist_ok=True)
             try:
-                descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, layout.FILE_MODE)
+                descriptor = posix.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, layout.FILE_MODE)
             except FileExistsError:
                 continue
             with open(descriptor, "w", encoding="utf-8") as stream:

@@ -2,6 +2,8 @@
 
 import json
 import os
+import posix
+from _io import open
 from typing import TYPE_CHECKING, Any
 
 from ms_profiler.store import anonymous, layout
@@ -30,6 +32,6 @@ def write(host: "Host", path: str, value: Any) -> None:
     """
     content = as_json(host, value).encode()
     os.makedirs(os.path.dirname(path), layout.DIRECTORY_MODE, exist_ok=True)
-    with open(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, layout.FILE_MODE), "wb") as stream:
+    with open(posix.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, layout.FILE_MODE), "wb") as stream:
         stream.write(content)
     host.recorder.spend(len(content))

@@ -8,6 +8,7 @@ but does not wait for it.
 import errno
 import fcntl
 import os
+import posix
 from collections.abc import Iterator
 from contextlib import contextmanager
 
@@ -36,7 +37,7 @@ class PythonAccount:
         content = self.now.packed().ljust(account.FILE_SIZE, b"\0")
         try:
             flags = os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
-            descriptor = os.open(self._path, flags, layout.FILE_MODE)
+            descriptor = posix.open(self._path, flags, layout.FILE_MODE)
         except OSError as error:
             self._path = self._path if error.errno == errno.EEXIST else ""
             self.change()
@@ -45,14 +46,14 @@ class PythonAccount:
             with limited():
                 os.pwrite(descriptor, content, 0)
         except OSError:
-            os.unlink(self._path)
+            posix.unlink(self._path)
             self._path = ""
         finally:
-            os.close(descriptor)
+            posix.close(descriptor)
 
     @contextmanager
     def _opened(self) -> Iterator[int]:
-        descriptor = os.open(self._path, os.O_RDWR | os.O_NOFOLLOW | os.O_CLOEXEC)
+        descriptor = posix.open(self._path, os.O_RDWR | os.O_NOFOLLOW | os.O_CLOEXEC)
         try:
             try:
                 fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -60,7 +61,7 @@ class PythonAccount:
                 pass  # without the lock, a change by another process at the same time may be lost
             yield descriptor
         finally:
-            os.close(descriptor)
+            posix.close(descriptor)
 
     def change(self, size: int = 0, limit: int = 0, refused: int = 0) -> None:
         """Add to the counts in the file, and read the sums of all processes.
@@ -75,7 +76,7 @@ class PythonAccount:
             return
         try:
             with self._opened() as descriptor, limited():
-                self.now = account.parsed(os.pread(descriptor, account.FORMAT.size, 0)) or self.now
+                self.now = account.parsed(posix.pread(descriptor, account.FORMAT.size, 0)) or self.now
                 self._add(size, limit, refused)
                 if size or limit or refused:
                     os.pwrite(descriptor, self.now.packed(), 0)

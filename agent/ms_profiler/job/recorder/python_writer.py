@@ -3,6 +3,7 @@
 import os
 import threading
 import time
+from _io import open
 from typing import Final, NamedTuple
 
 from ms_profiler.job.recorder.python_store import PythonStore, Worth, utf8

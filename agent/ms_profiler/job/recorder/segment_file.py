@@ -5,9 +5,11 @@ A segment has a header and slots of 32 bytes. A record takes one slot, and a str
 
 import errno
 import os
+import posix
 import stat
 import struct
 import time
+from _io import open
 from itertools import islice
 from operator import length_hint
 from typing import TYPE_CHECKING, Final
@@ -36,7 +38,7 @@ _LAST_WORD: Final = 28
 
 def mappable(folder: str) -> bool:
     """Return whether `folder` is on a file system whose files can be mapped into memory without risk of SIGBUS."""
-    device = os.stat(folder).st_dev
+    device = posix.stat(folder).st_dev
     wanted = f"{os.major(device)}:{os.minor(device)}"
     try:
         with open("/proc/self/mountinfo", encoding="utf-8", errors="surrogateescape") as stream:
@@ -86,15 +88,15 @@ class SegmentFile:
 
     def _make_file(self, mapped: bool) -> "Mapping | None":
         creation = os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
-        descriptor = os.open(self.path, creation, layout.FILE_MODE)
+        descriptor = posix.open(self.path, creation, layout.FILE_MODE)
         try:
             self._reserve(descriptor)
             return _map(descriptor, self.size) if mapped else None
         except BaseException:
-            os.unlink(self.path)
+            posix.unlink(self.path)
             raise
         finally:
-            os.close(descriptor)
+            posix.close(descriptor)
 
     def _reserve(self, descriptor: int) -> None:
         """Give the file its size, and reserve its disk blocks.
@@ -221,13 +223,13 @@ class SegmentFile:
         if not parts:
             return
         try:
-            descriptor = os.open(self.path, os.O_WRONLY | os.O_NOFOLLOW | os.O_CLOEXEC)
+            descriptor = posix.open(self.path, os.O_WRONLY | os.O_NOFOLLOW | os.O_CLOEXEC)
             try:
                 with limited():
                     for offset, data in parts:
                         write_at(descriptor, data, offset)
             finally:
-                os.close(descriptor)
+                posix.close(descriptor)
         except OSError:
             self._flushed = HEADER_SIZE
             raise

@@ -1,6 +1,7 @@
 """Read the limits of this process's Linux control group and of its parent groups, which also apply (cgroups(7))."""
 
 import os
+from _io import open
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Final

@@ -5,6 +5,7 @@ process's own memory, without libraries and without the mapped files into which 
 """
 
 import os
+import posix
 from typing import Final
 
 PATH: Final = "/proc/self/statm"
@@ -20,9 +21,9 @@ def held() -> int:
     Raises:
         OSError: the file cannot be read.
     """
-    descriptor = os.open(PATH, os.O_RDONLY | os.O_CLOEXEC)
+    descriptor = posix.open(PATH, os.O_RDONLY | os.O_CLOEXEC)
     try:
-        fields = os.pread(descriptor, 128, 0).split()
+        fields = posix.pread(descriptor, 128, 0).split()
     finally:
-        os.close(descriptor)
-    return (int(fields[1]) - int(fields[2])) * os.sysconf("SC_PAGE_SIZE")
+        posix.close(descriptor)
+    return (int(fields[1]) - int(fields[2])) * posix.sysconf("SC_PAGE_SIZE")

@@ -5,6 +5,7 @@ each file, and so delay the job.
 """
 
 import os
+import posix
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Final, NamedTuple
 
@@ -155,7 +156,7 @@ def _processors() -> Iterator[Row]:
 def _devices(folder: str) -> list[str]:
     """Return the names of devices, except virtual ones of the system such as `lo` or `loop0`."""
     try:
-        found = sorted(os.listdir(f"{root}{folder}"))
+        found = sorted(posix.listdir(f"{root}{folder}"))
     except OSError:
         return []
     return [name for name in found if not name.startswith(("loop", "ram", "zram")) and name != "lo"][:DEVICES]

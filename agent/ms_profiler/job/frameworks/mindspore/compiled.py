@@ -11,6 +11,8 @@ line has the paths of the cells that hold its parameters, because parameters of 
 
 import json
 import os
+import posix
+from _io import open
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
@@ -87,7 +89,7 @@ class Graphs:
         path = layout.graph_path(folder, self._count)
         os.makedirs(os.path.dirname(path), layout.DIRECTORY_MODE, exist_ok=True)
         flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL
-        with open(os.open(path, flags, layout.FILE_MODE), "wb") as stream:
+        with open(posix.open(path, flags, layout.FILE_MODE), "wb") as stream:
             stream.write(json.dumps(head).encode() + b"\n" + content)
         self._count += 1
 

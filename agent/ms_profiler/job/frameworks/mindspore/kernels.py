@@ -12,7 +12,9 @@ writes a few files. ms-profiler keeps these files unchanged.
 """
 
 import os
+import posix
 import sys
+from _io import open
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
@@ -84,7 +86,7 @@ class KernelStream:
             return
         folder = layout.window_dir(self._folder, self._windows)
         os.makedirs(os.path.dirname(folder), layout.DIRECTORY_MODE, exist_ok=True)
-        os.mkdir(folder, layout.DIRECTORY_MODE)
+        posix.mkdir(folder, layout.DIRECTORY_MODE)
         host.recorder.record(*self._mark(KERNEL_WINDOW))
         self._recorder.init(folder)
         self._recorder.step_profiling_enable(True)
@@ -197,15 +199,15 @@ class KernelStream:
             The number of kernels in the files.
         """
         size = kernels = 0
-        for name in os.listdir(folder):
+        for name in posix.listdir(folder):
             path = os.path.join(folder, name)
             os.chmod(path, layout.FILE_MODE)
-            size += os.stat(path).st_size
+            size += posix.stat(path).st_size
             if name.startswith(layout.MEMORY_PREFIX):
                 # each file has all records since the recorder's first start, so the newest replaces the previous one
                 if self._memory:
-                    size -= os.stat(self._memory).st_size
-                    os.unlink(self._memory)
+                    size -= posix.stat(self._memory).st_size
+                    posix.unlink(self._memory)
                 self._memory = path
             if name.startswith(TYPES):
                 with open(path, "rb") as stream:

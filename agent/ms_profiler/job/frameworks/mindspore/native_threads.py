@@ -1,7 +1,8 @@
 """Find out from /proc whether the threads that a native library started in this process are at work."""
 
-import os
+import posix
 import time
+from _io import open
 from typing import Final
 
 #: LOOK: time between two checks of the threads, s. PATIENCE: longest time to wait until the threads sleep, s.
@@ -14,7 +15,7 @@ IDLE: Final = 1_000_000
 
 def numbers() -> list[str]:
     """Return the thread ids of this process."""
-    return os.listdir("/proc/self/task")
+    return posix.listdir("/proc/self/task")
 
 
 class NativeThreads:

@@ -13,6 +13,7 @@ the dataset profiler would then read freed memory.
 
 import atexit
 import os
+import posix
 import sys
 import threading
 from collections.abc import Callable
@@ -281,13 +282,13 @@ class PipelineStream:
         folder = layout.pipeline_dir(self._folder, self._window)
         self._state = State.PARKED
         os.makedirs(os.path.dirname(folder), layout.DIRECTORY_MODE, exist_ok=True)
-        os.mkdir(folder, layout.DIRECTORY_MODE)
+        posix.mkdir(folder, layout.DIRECTORY_MODE)
         self._manager.save(folder)
         size = 0
-        for name in os.listdir(folder):
+        for name in posix.listdir(folder):
             path = os.path.join(folder, name)
             os.chmod(path, layout.FILE_MODE)
-            size += os.stat(path).st_size
+            size += posix.stat(path).st_size
         self._bytes += size
         self.host.recorder.spend(size)
 

@@ -121,6 +121,7 @@ class Optimizers:
         )
         take = None if quick is None else quick.take
         handle = getattr(sys.modules[OPTIMIZER], registers)(quick or hook)
+        _renumber(handle, -1 - len(handles))
         handles.append(handle)
         if quick is not None:
             self._quick.append(quick)
@@ -312,6 +313,21 @@ def _unnoted(which: int, optimizer: Any, frame: FrameType, ends: bool) -> list[t
     while outer is not None and outer.f_code is not frame.f_code:
         outer = outer.f_back
     return [] if outer is None else [(id(outer), 0, which)]
+
+
+def _renumber(handle: Any, number: int) -> None:
+    """Give one of our hooks a number of its own, so that the job's hooks have the numbers that they have without us.
+
+    PyTorch numbers all hooks in turn. A saved model contains the numbers of its hooks, and a job may compare its hash.
+
+    Args:
+        handle: the handle of the hook that was registered last.
+        number: a negative number that no other hook of ours has.
+    """
+    table, kind = handle.hooks_dict_ref(), type(handle)
+    if table is not None and getattr(kind, "next_id", None) == handle.id + 1:
+        table[number] = table.pop(handle.id)
+        handle.id, kind.next_id = number, handle.id
 
 
 def _exchange(handle: Any, hook: Callable[..., None]) -> None:
