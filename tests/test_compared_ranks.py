@@ -93,7 +93,7 @@ def test_more_operators_of_any_rank_are_a_regression(tmp_path, capsys, before, a
     assert code == 1 and line.startswith("REGRESSION: Operators a step grew.")
     assert gated(base, pair(tmp_path / "same", *before, job="K"), capsys)[0] == 0
     assert cli.main(["compare", str(base), str(new)]) == 0
-    assert "Counts that changed: operators" in capsys.readouterr().out
+    assert "The work changed: operators" in capsys.readouterr().out
 
 
 def test_steps_that_take_no_time_cannot_be_compared(tmp_path, capsys):

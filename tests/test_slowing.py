@@ -101,3 +101,14 @@ def test_no_module_is_named_where_everything_becomes_slower_alike_little_by_litt
     assert found["slowing"]["modules"] == []
     (line,) = changes.lines(found)
     assert "; everything alike, by a factor of " in line
+
+
+def test_a_hole_in_the_compared_steps_is_no_sudden_change():
+    """Steps become longer little by little from step 36 to step 136, and none of these steps has all records."""
+    chance = random.Random(5)
+    grown = [min(max((number - 36) / 100, 0), 1) for number in range(600)]
+    lengths = [int(MS * (3 + 6 * part) * chance.gauss(1, 0.05)) for part in grown]
+    assert shifts.shift(made(lengths, lambda number: not 36 <= number < 136), None, NO_SPANS) is None
+    # a change that the compared steps show on both sides is found as before
+    sudden = made([MS * (3 if number < 300 else 9) for number in range(600)], lambda number: not 36 <= number < 136)
+    assert shifts.shift(sudden, None, NO_SPANS)["step"] == 300

@@ -87,6 +87,8 @@ def shift(steps: Steps, found: Ownership | None, spans: pl.DataFrame) -> dict[st
     size = max(BLOCK, math.ceil(same.height / blocks.MOST))
     by_length = blocks.change(logs.to_list(), size, CLEAR, LEAST)
     by_module = _of_modules(same, logs, steps, found)
+    if by_length is not None and _hole(steps, same, by_length[0]) > min(by_length[0], same.height - by_length[0]):
+        by_length = None
     # a change of the processor's speed may be the largest change of the lengths, but no module explains it
     if by_length is not None and (by_module is None or _agree(by_length, by_module, size)):
         row, expected = by_length[0], None
@@ -136,6 +138,20 @@ def alike(steps: Steps) -> pl.DataFrame:
     """Return the steps with the most frequent `content`, which can be compared; without the first one."""
     kinds = steps.table["content"].value_counts().sort("count", "content", descending=[True, False])
     return steps.table.filter(pl.col("content").is_in(kinds["content"].head(1).implode()))[1:]
+
+
+def _hole(steps: Steps, same: pl.DataFrame, row: int) -> int:
+    """Return the number of other steps just before one of the compared steps.
+
+    Where steps become longer little by little, compared steps on either side of a large hole look like a sudden change.
+
+    Args:
+        steps: the steps in use.
+        same: the compared steps.
+        row: the row of the step among the compared ones, at least 1.
+    """
+    here, before = (int(steps.table["start_ns"].search_sorted(same["start_ns"][at])) for at in (row, row - 1))
+    return here - before - 1
 
 
 def _agree(by_length: tuple[int, float, float, float], by_module: _Share, size: int) -> bool:
