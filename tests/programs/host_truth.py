@@ -37,7 +37,9 @@ def train(seconds: float) -> None:
 
 train(0.5)
 first = look()
-train(0.3)  # ms-profiler spreads a count evenly between two samples, so the steady work surrounds each moment
+# ms-profiler spreads a count evenly between two samples, so the steady work surrounds each moment; on a busy machine,
+# some samples are 0.3 s apart
+train(1)
 held = torch.ones(96 << 18)  # 96 MiB
 with open(sys.argv[1], "wb") as stream:
     stream.write(bytes(24 << 20))
