@@ -24,7 +24,7 @@ typedef struct {
   uint64_t last_ns;   /* the last time that was returned */
   uint64_t paused_ns; /* until this time, a thread with many failed attempts reads the clock alone */
   uint32_t rate;      /* ns a tick, times 2^32 */
-  uint32_t failed;    /* attempts in a row to read both clocks at one moment; counted up to eight */
+  uint32_t failed;    /* attempts in a row to read both clocks at one moment; not counted beyond FAILED_MOST */
 } msp_tsc;
 
 /* Readings of the time-stamp counter and of CLOCK_MONOTONIC_RAW at one moment. */

@@ -45,6 +45,8 @@ static void compare(watch *seen, msp_tsc *tsc) {
     if (outside > seen->furthest) seen->furthest = outside;
     ++seen->readings;
     seen->followed += tsc->length != 0 && tsc->ticks == began;
+    /* once a thread knows the rate, only two readings that are too far apart keep it from computing times */
+    CHECK(seen->followed == 0 || tsc->length != 0 || tsc->failed != 0);
   }
 }
 

@@ -19,8 +19,6 @@ ROWS: Final = 8
 #: smallest difference, as a share of the step, for which a row is shown
 SHOWN: Final = 0.001
 _NONE: Final = "-"
-#: begin of the answer if two runs do not differ
-NOTHING: Final = "Nothing remarkable"
 #: smallest ratio that is shown as a factor instead of percents
 _TIMES: Final = 10
 
@@ -51,14 +49,23 @@ def verdict(found: Comparison) -> str:
     causes = found.causes
     change, before = causes.change_ns, max(causes.before_ns, 1)
     much = f"{evidence.signed(change)}, {change / before * 100:+.1f} %"
+    counts = "; ".join(
+        f"{evidence.WORDS[row.name]} {_amount(row.before, row.unit)} -> {_amount(row.after, row.unit)}"
+        for row in found.counts
+        if row.difference and row.before is not None and row.after is not None
+    )
     if not causes.remarkable:
         usual = causes.spread * 100
-        sentence = f"{NOTHING}: steps differ by {much}, and vary by {usual:.1f} % without a change."
         if Sampled(causes.sampled).mixed and abs(change) > max(causes.spread, REMARKABLE) * before:
             sentence = f"Nothing is sure: steps differ by {much}, which may be the cost of recording."
         elif abs(sum(each.share for each in found.outside)) >= MUCH:
             usual_steps = f"Usual steps differ by {much}, and vary by {usual:.1f} % without a change."
             sentence = f"{_outside(found)} {usual_steps}"
+        else:
+            differ = f"steps differ by {much}, and vary by {usual:.1f} % without a change."
+            if counts:  # the work differs for certain, even where the time does not tell
+                return f"The work changed: {counts}. Step times tell nothing: {differ}"
+            sentence = f"Nothing remarkable: {differ}"
     else:
         sentence = (
             f"Steps take {length(abs(change))} {'longer' if change >= 0 else 'less'} ({change / before * 100:+.1f} %)"
@@ -73,17 +80,7 @@ def verdict(found: Comparison) -> str:
             without = found.before.left_out + found.after.left_out
             sentence += f" The mean leaves out {single(without)}." if without else ""
             sentence += f" The median step differs by {_medians(found)}."
-    counts = [row for row in found.counts if row.difference and row.before is not None and row.after is not None]
-    if counts:
-        words = [
-            f"{evidence.WORDS[row.name]} {_amount(row.before, row.unit)} -> {_amount(row.after, row.unit)}"
-            for row in counts
-        ]
-        if sentence.startswith(NOTHING):  # the work differs for certain, even where the time does not tell
-            time = sentence.replace(NOTHING, "Step times tell nothing", 1)
-            return f"The work changed: {'; '.join(words)}. {time}"
-        sentence += f" Counts that changed: {'; '.join(words)}."
-    return sentence
+    return f"{sentence} Counts that changed: {counts}." if counts else sentence
 
 
 def _outside(found: Comparison) -> str:
