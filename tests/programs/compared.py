@@ -133,6 +133,8 @@ def with_mindspore():
             size = BATCH - number % (BATCH // 2) if PLANTED == "recompile" else BATCH
             yield np.full((size, WIDTH), number / STEPS, np.float32), np.arange(size, dtype=np.int32) % 10
 
+    # by default, all batches may be made while the first step compiles: then no step waits for a slow generator
+    ms.dataset.config.set_prefetch_size(1)
     dataset = ms.dataset.GeneratorDataset(samples, ["x", "y"], shuffle=False)
     net = Net()
     step = nn.TrainOneStepCell(nn.WithLossCell(net, nn.CrossEntropyLoss()), nn.SGD(net.trainable_params(), 0.01))
