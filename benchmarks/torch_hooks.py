@@ -64,7 +64,7 @@ def main() -> None:
             if (function := vars(owner)[name]) is not original
         ]
         registered = [dict(table) for table in tables]
-        before, _ = recorder.hook_times(0)
+        before, *_ = recorder.hook_times(0)
 
         def hooked() -> float:
             for owner, name, function, _ in present:
@@ -87,7 +87,7 @@ def main() -> None:
         error = 0.93 * (high - low) / rounds**0.5
         step = 1e3 * bare()
         hooked()
-        _, times = recorder.hook_times(before)
+        _, times, _ = recorder.hook_times(before)
         own = f"{statistics.median(times) / 1000:.1f} us measured by the hooks in {len(times)} steps"
         pairs.report(f"{title}, {step:.2f} ms a step", ratio, same, f"{middle:+.1f} ± {error:.1f} us a step; {own}")
 

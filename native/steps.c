@@ -43,10 +43,12 @@ unsigned long msp_steps_timed;
 static struct {
   uint64_t since_ns;     /* when our code began; 0: the job's code runs */
   uint64_t step_ns;      /* time of our own code in the running step so far */
+  uint32_t calls;        /* number of calls of wrappers in the running step so far */
   long long count;       /* number of the running step */
   unsigned waited;       /* number of steps since the last timed step */
   uint64_t steps;        /* number of timed steps so far */
   uint32_t times[TIMES]; /* time of our own code in the last timed steps, ns; a ring */
+  uint32_t last_calls;   /* number of calls of wrappers in the last timed step */
 } hook_time;
 
 static PyTypeObject *track_type, *listener_type, *steps_type;
@@ -72,6 +74,11 @@ void msp_steps_enter_slowly(void) {
   if (msp_steps_timed == PyThread_get_thread_ident()) hook_time.since_ns = msp_writer_now();
 }
 
+void msp_steps_call_slowly(void) {
+  if (msp_steps_timed == PyThread_get_thread_ident()) ++hook_time.calls;
+  msp_steps_enter_slowly();
+}
+
 void msp_steps_leave_slowly(void) {
   if (hook_time.since_ns == 0 || msp_steps_timed != PyThread_get_thread_ident()) return;
   hook_time.step_ns += msp_writer_now() - hook_time.since_ns;
@@ -86,13 +93,14 @@ static void end_hook_time(const steps *self) {
   if (hook_time.count != self->count) return; /* other steps ended in between, in Python code */
   hook_time.times[hook_time.steps++ % TIMES] =
       hook_time.step_ns < UINT32_MAX ? (uint32_t)hook_time.step_ns : UINT32_MAX;
+  hook_time.last_calls = hook_time.calls;
 }
 
 /* Let the hooks measure their own time in the next step, if MSP_TIMED steps have passed since the last measurement. */
 static void begin_hook_time(const steps *self) {
   if (++hook_time.waited < MSP_TIMED || !msp_writer_leaves_out(MSP_CATEGORY_FINE)) return;
   hook_time.waited = 0;
-  hook_time.step_ns = 0;
+  hook_time.step_ns = hook_time.calls = 0;
   hook_time.count = self->count;
   msp_steps_timed = PyThread_get_thread_ident();
   msp_steps_enter();
@@ -172,8 +180,8 @@ static PyObject *lengths(PyObject *object, PyObject *count) {
   return ring_list(self->lengths, LENGTHS, most < self->ended ? self->ended - most : 0, self->ended);
 }
 
-/* hook_times(since): return the number of timed steps so far, and the times of all but the first `since` of them, at
- * most of the newest TIMES. */
+/* hook_times(since): return the number of timed steps so far, the times of all but the first `since` of them, at most
+ * of the newest TIMES, and the number of calls of wrappers in the last one. */
 static PyObject *hook_times(PyObject *module, PyObject *since) {
   (void)module;
   uint64_t first = PyLong_AsUnsignedLongLong(since), end = hook_time.steps;
@@ -181,12 +189,14 @@ static PyObject *hook_times(PyObject *module, PyObject *since) {
   if (first > end) first = end;
   if (end - first > TIMES) first = end - TIMES;
   PyObject *times = ring_list(hook_time.times, TIMES, first, end);
-  return times == NULL ? NULL : Py_BuildValue("(KN)", (unsigned long long)end, times);
+  return times == NULL ? NULL : Py_BuildValue("(KNI)", (unsigned long long)end, times, hook_time.last_calls);
 }
 
 static PyMethodDef functions[] = {
     {"hook_times", hook_times, METH_O,
-     "Return the number of timed steps, and the times of hooks in them in ns, without the first: hook_times(since)."},
+     "Return the number of timed steps, the times of hooks in them in ns, without the first, and the number of calls "
+     "of\n"
+     "hooks in the last one: hook_times(since)."},
     {NULL, NULL, 0, NULL},
 };
 

@@ -17,19 +17,27 @@
 /* After every MSP_TIMED steps, the next step that is not sampled is a timed step. In a timed step, our code in C
  * measures its own time: in a wrapper, from its begin to the begin of the wrapped function, and from the end of this
  * function to the end of the wrapper; also at the begin and end of an optimizer's step. The result is the real time of
- * the hooks in the job, where their code and data are often not in the caches. */
+ * the hooks in the job, where their code and data are often not in the caches. The calls of wrappers are counted, too:
+ * those that call the wrapped function directly (`msp_wrapper.direct`) are missing in a timed step of a rest. */
 #define MSP_TIMED 32
 
 /* The thread whose wrappers measure their own time in this step; 0: none. */
 extern unsigned long msp_steps_timed;
 
-/* The rarely used parts of the two inline functions below. */
+/* The rarely used parts of the inline functions below. */
 void msp_steps_enter_slowly(void);
+void msp_steps_call_slowly(void);
 void msp_steps_leave_slowly(void);
 
-/* Start measuring the time of our own code. Called at the begin of a wrapper, and after the wrapped function. */
+/* Start measuring the time of our own code. Called at the begin of an optimizer's hook, and after a wrapped function.
+ */
 static inline void msp_steps_enter(void) {
   if (__builtin_expect(msp_steps_timed != 0, 0)) msp_steps_enter_slowly();
+}
+
+/* Start measuring the time of our own code, and count one call. Called at the begin of a wrapper. */
+static inline void msp_steps_call(void) {
+  if (__builtin_expect(msp_steps_timed != 0, 0)) msp_steps_call_slowly();
 }
 
 /* Stop measuring the time of our own code. Called where a wrapper calls the wrapped function, and where the wrapper

@@ -151,7 +151,7 @@ static PyObject *wrapper_vectorcall(PyObject *object, PyObject *const *args, siz
   bool inner = self->outermost != 0 && depths[self->outermost] > 0;
   PyObject *result;
   Py_INCREF(object); /* the job may remove the wrapper during the call */
-  msp_steps_enter();
+  msp_steps_call();
   if (self->shortcut.kind != 0 && !inner && (self->forked == NULL || PyList_Size(self->forked) == 0) &&
       msp_shortcut_take(&self->shortcut, args, count, names)) {
     result = recorded(self, self->shortcut.name, self->shortcut.category, 0, args, flagged, names);

@@ -166,7 +166,7 @@ def test_a_burst_begins_and_ends_for_all(sampled):
         job._budget._affordable = lambda _: (1.0, 0.0)
         job.recorder.stats = lambda: SimpleNamespace(records=0)
         job.recorder.record = job.recorder.intern = lambda *_: 0
-        job.recorder.hook_times = lambda _: (0, [])
+        job.recorder.hook_times = lambda _: (0, [], 0)
         job._budget._settle(plan)
         job.sources._due = dict.fromkeys(job.sources.step, sources.NEVER)
         job.steps.next_look = 5

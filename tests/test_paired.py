@@ -68,12 +68,12 @@ def test_hooks_at_rest_add_a_constant_for_each_call_of_a_module():
     """In the first half of the steps, hooks record the passes of all steps; in the second half, they rest."""
     steps, _ = made(2000)
     steps = replace(steps, source=StepSource.OPTIMIZER_CYCLE)
-    measured = {"hooks_ns": 3000.0, "hooks_own_ns": 300.0, "hooks_steps": 100}
+    measured = {"hooks_ns": 3000.0, "hooks_own_ns": 300.0, "hooks_steps": 100, "rest_ns": 210.0}
     passes = calls(range(2000), steps, Category.FORWARD, count=1)
     each = steps.table["duration_ns"].mean()
     assert cost(steps, passes, **measured)["hooks"] == pytest.approx(3000 / each, abs=1e-6)
     rested = 0.9 / 2  # of ten steps, nine are not sampled
-    expected = pytest.approx((3000 + 6 * paired.AT_REST * rested) / each, abs=1e-6)
+    expected = pytest.approx((3000 + 210 * rested) / each, abs=1e-6)
     assert cost(steps, passes[:1000], **measured)["hooks"] == expected
 
 

@@ -33,6 +33,8 @@ FREE: Final = 0.25
 #: code after them, because the hooks replace some of the job's memory in the caches.
 EACH: Final = 2300
 WHOLE: Final = 2.8
+#: time of one call of a hook at rest, ns; 20 to 50 ns in alternating blocks of one loop (benchmarks/RESULTS.md)
+AT_REST: Final = 35
 #: a measured time is left out of a mean if it is more than this multiple of the median: the thread lost its processor.
 #: In a job on a busy machine, one of 19 times was 10 ms, the others some 20 us
 LONG: Final = 4
@@ -102,6 +104,8 @@ class Budget:
         self._timed = 0  # number of steps in which hooks had measured their time when recording started
         #: whether hooks rest -> time that the hooks add to a step that is not sampled, ns; 0 while it is unknown
         self._hooks = {False: 0.0, True: 0.0}
+        #: whether hooks rest -> number of calls of hooks in a measured step, without those at rest
+        self._calls = {False: 0, True: 0}
         #: number of measured steps when `_hooks` was computed, and whether hooks were at rest
         self._hooks_at, self._rested = 0, False
         #: name of a framework's own recorder -> estimated time that it takes in each step, ns
@@ -197,14 +201,16 @@ class Budget:
             in a step that is not sampled. It is a mean without long times, because a thread may lose its
             processor inside of a hook.
             `hooks_steps` is the number of measured steps, at most the newest 1,024. `hooks_ns` is an estimate of the
-            whole time that the hooks add to such a step, `EACH` + `WHOLE` * `hooks_own_ns`. These three are left out if
-            no step was measured.
+            whole time that the hooks add to such a step, `EACH` + `WHOLE` * `hooks_own_ns`. `rest_ns` is the time
+            that hooks at rest add to a step between bursts, `AT_REST` a call. These four are left out if no step was
+            measured.
         """
-        _, times = self._host.recorder.hook_times(self._timed)
+        _, times, _ = self._host.recorder.hook_times(self._timed)
         if not times:  # if the plan has begun anew, figures of the steps before must not stay
             return self._cost | ({"hooks_steps": 0} if self._stretch else {})
         own = _mean(times)
-        return self._cost | {"hooks_own_ns": own, "hooks_ns": _whole(own), "hooks_steps": len(times)}
+        hooks = {"hooks_own_ns": own, "hooks_ns": _whole(own), "hooks_steps": len(times)}
+        return self._cost | hooks | {"rest_ns": self._rest_time()}
 
     def spend(self, ns: int) -> None:
         """Count time that recording took besides writing records.
@@ -311,10 +317,15 @@ class Budget:
         resting = self._host.sources.rest.resting
         if not self._host.steps.marks.sampled and resting is not self._rested:
             self._rested, self._hooks_at = resting, self._host.recorder.hook_times(NEVER)[0]
-        count, times = self._host.recorder.hook_times(self._hooks_at)
+        count, times, calls = self._host.recorder.hook_times(self._hooks_at)
         if len(times) >= TIMED:
+            self._calls[self._rested] = calls
             self._hooks[self._rested], self._hooks_at = _whole(_middle(times)), count
-        return self._hooks[self._rested]
+        return self._hooks[self._rested] + (self._rest_time() if self._rested else 0)
+
+    def _rest_time(self) -> float:
+        """Return the time that the hooks at rest add to a step, ns."""
+        return AT_REST * max(self._calls[False] - self._calls[True], 0)
 
     def _rests(self, step_ns: float) -> bool:
         """Return whether hooks have to rest between bursts.

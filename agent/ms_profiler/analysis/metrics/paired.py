@@ -24,8 +24,6 @@ from ms_profiler.store.format import CATEGORY_FINE, Category
 LEAST: Final = 8
 #: a burst of n recorded steps is compared with up to `BESIDE * n` steps on either side
 BESIDE: Final = 2
-#: time of a module's call whose hook rests, ns; 20 to 50 ns in alternating blocks of one loop (benchmarks/RESULTS.md)
-AT_REST: Final = 35
 #: share of the pairs that is left out at each end: the lowest and the highest pairs
 TRIMMED: Final = 0.1
 
@@ -39,7 +37,8 @@ def paired(recording: tables.Recording, steps: Steps) -> dict[str, Any] | None:
 
     Hooks measured the time of their own code in C in some steps of the job. From this, the job estimated their whole
     time: hooks also take time in Python, and make the code after them slower (`job.budget.WHOLE`). In steps in which
-    hooks rest, each call of a module adds a constant, `AT_REST`. If hooks could not measure their time, it is computed.
+    hooks rest, each of their calls adds a constant (`job.budget.AT_REST`). If hooks could not measure their time, it is
+    computed.
     In a job whose work replaces the contents of the caches, the computed time is several times too low:
 
         coarse spans of a step * span_ns + modules of a step * idle_ns
@@ -91,7 +90,7 @@ def paired(recording: tables.Recording, steps: Steps) -> dict[str, Any] | None:
     own_ns = measured.get("hooks_own_ns") if timed >= LEAST else None
     if own_ns is not None:
         rested = int(sampling.rested(steps, recording.spans, wanted.filter(~pl.col("recorded"))).sum())
-        hook_ns = measured["hooks_ns"] + modules * AT_REST * rested / wanted.height
+        hook_ns = measured["hooks_ns"] + measured.get("rest_ns", 0.0) * rested / wanted.height
     records, hooks = mean * known / whole, hook_ns * wanted.height / whole
     return {
         "pairs": len(found),

@@ -269,11 +269,11 @@ class Recorder(Protocol):
             on: whether this reason forbids shortcuts from now on.
         """
 
-    def hook_times(self, since: int, /) -> tuple[int, list[int]]:
-        """Return the number of timed steps, and the time of hooks in each of them, ns, without the first `since`.
+    def hook_times(self, since: int, /) -> tuple[int, list[int], int]:
+        """Return the number of timed steps, the time of hooks in each, ns, and the number of calls in the last one.
 
-        In a timed step, hooks measure their time. Timed steps are some of those that C code ends (`Shortcut`). Only the
-        times of the newest 1,024 are kept.
+        In a timed step, hooks measure their time. Timed steps are some of those that C code ends (`Shortcut`). The
+        times are those without the first `since`, of the newest 1,024. Calls of hooks at rest do not count.
         """
 
     def optimizer_hook(self, python: Callable[..., None], **settings: Any) -> Any:

@@ -96,9 +96,9 @@ class PythonRecorder:
         """Return 0: without the C extension, no C code ends the steps of optimizers."""
         return 0
 
-    def hook_times(self, since: int, /) -> tuple[int, list[int]]:
+    def hook_times(self, since: int, /) -> tuple[int, list[int], int]:
         """Return no times: only the hooks of the C extension measure the time that they take."""
-        return 0, []
+        return 0, [], 0
 
     def nest(self, kind: int, levels: int, /) -> int:
         """Add `levels` to this thread's depth of nested calls of a kind, and return the new depth."""
