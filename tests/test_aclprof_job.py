@@ -24,7 +24,7 @@ pytestmark = pytest.mark.skipif(importlib.util.find_spec("mindspore") is None, r
 PROGRAM = PROGRAMS / "counters_job.py"
 SCHEMA = ROOT / "agent" / "ms_profiler" / "analysis" / "report" / "summary.schema.json"
 COUNTED = {"profiler_level": "Level1", "l2_cache": True, "sys_io": True, "host_sys": ["cpu", "mem"]}
-COUNTED |= {"max_disk": "600MB"}
+COUNTED |= {"max_disk": "600MB", "analyse": "sync"}  # msprof runs in the analysis, with the environment of the job
 
 
 @pytest.fixture

@@ -283,7 +283,7 @@ def test_a_cell_of_a_notebook_shows_the_summary(job, tmp_path):
 
 
 def test_an_analysis_that_the_script_requests_is_in_no_step_and_is_a_cost_of_profiling(job, tmp_path):
-    run = job(PROGRAMS / "own_profiler_between.py", str(tmp_path / "own"))
+    run = job(PROGRAMS / "own_profiler_between.py", str(tmp_path / "own"), options={"analyse": "sync"})
     assert run.code == 0, run.err
     took_ms = 1000 * float(run.out.split()[-1])
     (own,), (whole,) = results(tmp_path / "own"), results(run.output)

@@ -125,7 +125,7 @@ def test_result_is_copied_to_a_place_beside_the_begin_of_the_job(analyse, job, t
 
 def test_place_that_cannot_be_written_costs_the_job_a_line(job, tmp_path):
     (tmp_path / "shared").write_text("a file")
-    run = job(PROGRAM, options={"collect": "shared"})
+    run = job(PROGRAM, options={"collect": "shared", "analyse": "sync"})
     assert (run.code, run.out) == (0, "")
     assert f"cannot be copied to {tmp_path / 'shared'} (Not a directory)." in run.err
     assert (run.result / "summary.json").exists()

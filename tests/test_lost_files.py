@@ -67,5 +67,5 @@ def test_a_job_continues_without_its_files(job, event):
     assert (ended.code, ended.out) == (0, "1499\n"), ended.err
     assert "Traceback" not in ended.err
     if event == "truncate":
-        messages = json.loads((ended.result / layout.FRAMEWORK / layout.RUN_INFO).read_text())["not_collected"]
+        messages = json.loads((ended.recorded / layout.FRAMEWORK / layout.RUN_INFO).read_text())["not_collected"]
         assert any("disk" in entry["why"] for entry in messages)

@@ -23,7 +23,8 @@ def bare(launch):
 
 @pytest.fixture(scope="module")
 def run(launch):
-    return launch(PROGRAMS / "children.py", "24", "150", options={"max_disk": str(MOST), "overhead_budget": 0})
+    options = {"max_disk": str(MOST), "overhead_budget": 0, "analyse": "sync"}
+    return launch(PROGRAMS / "children.py", "24", "150", options=options)
 
 
 @pytest.mark.slow
@@ -70,7 +71,7 @@ for number in range(60):
     model(one).sum().backward()
     optimizer.step()
 """
-    run = job(code, options={"max_disk": str(MOST), "overhead_budget": 0})
+    run = job(code, options={"max_disk": str(MOST), "overhead_budget": 0, "analyse": "sync"})
     (what,) = (entry["what"] for entry in run.summary["not_collected"] if entry["what"].startswith("the timeline"))
     first, last = map(int, what.removeprefix("the timeline and single kernels, except for steps ").split(" to "))
     assert 6 <= first <= last <= 16, "the first steps are too large, and operators end at a fixed step"
@@ -81,7 +82,7 @@ for number in range(60):
 def test_without_free_space_nothing_is_recorded(job, mounted):
     disk = mounted("-t", "tmpfs", "-o", "size=2m", "tmpfs")
     code = "import torch; print(float(torch.nn.Linear(2, 2)(torch.ones(1, 2)).sum()) < 9)"
-    run = job(code, options={"output_path": str(disk)})
+    run = job(code, options={"output_path": str(disk), "analyse": "sync"})
     assert (run.code, run.out) == (0, "True\n")
     (line,) = run.lines
     assert "a tenth of the free disk space leaves" in line and "256 are needed" in line and "not profiled" in line
@@ -99,7 +100,7 @@ for _ in range(400):
         model(torch.ones(2, 4)).sum().backward()
     optimizer.step()
 """
-    run = job(code, options={"output_path": str(disk), "overhead_budget": 0})
+    run = job(code, options={"output_path": str(disk), "overhead_budget": 0, "analyse": "sync"})
     assert run.code == 0, run.err
     (result,) = disk.iterdir()
     info = json.loads((result / layout.FRAMEWORK / "run_info.json").read_text())

@@ -27,7 +27,7 @@ def trained(tmp_path_factory):
     """Return a finished job that ran in a folder with a module named like a library that the analysis needs."""
     folder = tmp_path_factory.mktemp("job")
     (folder / "polars.py").write_text("raise SystemExit('the wrong polars')")
-    return launcher(folder)(IMPORT + TRAINS, CANARY, env={"API_TOKEN": CANARY})
+    return launcher(folder)(IMPORT + TRAINS, CANARY, options={"analyse": "sync"}, env={"API_TOKEN": CANARY})
 
 
 def test_two_lines_and_a_result(trained):
@@ -40,7 +40,7 @@ def test_two_lines_and_a_result(trained):
 
 @pytest.mark.slow
 def test_quiet_keeps_the_lines_for_the_record(job):
-    run = job(IMPORT, options={"quiet": True})
+    run = job(IMPORT, options={"quiet": True, "analyse": "sync"})
     assert run.lines == []
     assert any("recording to" in message for message in run.summary["messages"])
 
@@ -104,7 +104,7 @@ VARIANTS = ("_exit", "abort", "killed", "thread exits", "terminated", "interrupt
 @pytest.mark.parametrize("how", [pytest.param(how, marks=[pytest.mark.slow] * (how in VARIANTS)) for how in EXITS])
 def test_exit_code_is_the_jobs_and_the_end_is_recorded(job, how):
     statement, code = EXITS[how]
-    run = job(f"{IMPORT}print('trained', flush=True)\n{statement}")
+    run = job(f"{IMPORT}print('trained', flush=True)\n{statement}", options={"analyse": "sync"})
     assert (run.code, run.out) == (code, "trained\n"), run.err
     if not (run.result / "summary.json").exists():
         engine.analyse([run.result])
@@ -118,10 +118,10 @@ def test_killed_run_yields_its_steps_and_the_same_bytes_either_way(job, tmp_path
     script.write_text((PROGRAMS / "model_loop.py").read_text() + "\nimport os; os.kill(os.getpid(), 9)")
     run = job(script, "graph")
     assert run.code == -signal.SIGKILL
-    assert sorted(os.listdir(run.result)) == ["FRAMEWORK", "logs"]
+    assert sorted(os.listdir(run.recorded)) == ["FRAMEWORK", "logs"]
     command = [sys.executable, "-m", "ms_profiler"]
     shown = subprocess.run(
-        [*command, "summary", str(run.result)], env=environment(), capture_output=True, text=True, check=True
+        [*command, "summary", str(run.recorded)], env=environment(), capture_output=True, text=True, check=True
     )
     assert "20" in shown.stdout and "killed" in shown.stdout
     assert run.summary["steps"]["count"] == 20
