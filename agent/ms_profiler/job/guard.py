@@ -7,6 +7,7 @@ import signal
 import sys
 from collections.abc import Callable
 from inspect import CO_VARARGS
+from opcode import opmap
 from types import CodeType, FrameType, FunctionType, MethodType, WrapperDescriptorType
 from typing import Any
 
@@ -30,6 +31,8 @@ _CALLED = (
 _EVENTS = frozenset({"call", "line", "return", "exception", "opcode", "c_call", "c_return", "c_exception"})
 #: types of an exception's arguments that Python turns into text without calling code of the script
 _PLAIN = (str, int, float, bytes, bool, type(None))
+#: the instruction of a statement `raise`
+_RAISES = opmap["RAISE_VARARGS"]
 
 
 class Guard:
@@ -80,7 +83,7 @@ class Guard:
             if is_of_the_job(reason):
                 return False
             self._failed(self._what, reason)
-        except Exception as other:
+        except BaseException as other:
             if os.environ.get(RAISE) == "1" or _surely_of_the_job(other):
                 raise
         return True
@@ -138,51 +141,80 @@ def pass_on(reason: BaseException) -> None:
 
 
 def is_of_the_job(reason: BaseException) -> bool:
-    """Return whether an exception that left a function of ms-profiler was raised by the job.
-
-    An exception that is not an `Exception`, for example KeyboardInterrupt, always belongs to the job.
+    """Return whether an exception that left a function of ms-profiler was raised by the job, and is meant for the job.
 
     Python may call the job's signal handlers, and its trace functions (`sys.settrace`), while a function of ms-profiler
     runs. An exception of such a function, for example a timeout by SIGALRM, is meant for the job. So is an exception
     that another thread sends to this thread (`PyThreadState_SetAsyncExc`). If no frame of a handler or of a trace
     function is in the traceback, two signs together show that the job raised the exception. The innermost frame is one
     of ms-profiler, and the exception's class does not belong to Python, to ms-profiler, or to a library that
-    ms-profiler calls.
+    ms-profiler calls. An exception that is not an `Exception`, for example KeyboardInterrupt, needs no sign.
+
+    Python also calls the job's audit hooks (`sys.addaudithook`) for what ms-profiler does, for example for each file
+    that it opens. Without ms-profiler, they would not raise that exception, whatever its class. So it is an error of
+    ms-profiler. When the user presses Ctrl-C while such a hook runs, Python raises KeyboardInterrupt in the hook; no
+    statement of the hook does.
     """
-    if not isinstance(reason, Exception):
-        return True
     handlers = {_code(signal.getsignal(number)) for number in signal.valid_signals()}
-    trace, innermost = reason.__traceback__, None
+    trace, last, audited = reason.__traceback__, None, False
     while trace is not None:
-        innermost = trace.tb_frame.f_code
-        if innermost in handlers or _traces(trace.tb_frame):
+        if trace.tb_frame.f_code in handlers or (not audited and _traces(trace.tb_frame)):
             return True
-        trace = trace.tb_next
-    return innermost is not None and innermost.co_filename.startswith(_PACKAGE) and not _is_known(type(reason))
+        audited = audited or _audits(trace.tb_frame)
+        trace, last = trace.tb_next, trace
+    if last is not None and audited:
+        return isinstance(reason, KeyboardInterrupt) and last.tb_frame.f_code.co_code[last.tb_lasti] != _RAISES
+    if last is None or not isinstance(reason, Exception):
+        return not isinstance(reason, Exception)
+    return last.tb_frame.f_code.co_filename.startswith(_PACKAGE) and not _is_known(type(reason))
 
 
 def _traces(frame: FrameType) -> bool:
-    """Return whether a frame is of a trace or profile function.
+    """Return whether a frame is of a signal handler, or of a trace or profile function.
 
     Python has already removed a trace function that raised an exception, so `sys.gettrace` does not return it. Its
-    arguments show what it is: the traced frame and the name of an event, or for `sys.monitoring` a code object.
+    arguments show what it is: the traced frame and the name of an event, or for `sys.monitoring` a code object. A
+    handler may have removed itself, too. It gets a frame as well.
     ms-profiler passes frames and code only to its own functions and to those of the libraries that it calls.
     """
+    return any(
+        type(value) in (FrameType, CodeType) or (type(value) is str and value in _EVENTS) for value in _passed(frame)
+    )
+
+
+def _audits(frame: FrameType) -> bool:
+    """Return whether a frame is of an audit hook of the job.
+
+    Its arguments are the name of an event, and a tuple, in whose place the hook may have put something else. Python
+    calls no other function of the job for ms-profiler whose arguments begin so and whose exceptions the job gets.
+    """
+    passed = _passed(frame)
+    while passed and type(passed[0]) is not str:  # the object of a method, or the arguments of a partial function
+        del passed[0]
+    return len(passed) > 1 and frame.f_globals.get("__name__") not in sys.stdlib_module_names
+
+
+def _passed(frame: FrameType) -> list[Any]:
+    """Return the positional arguments of a function; none if the function is ours or one of a library that we call."""
     if _is_called(frame.f_globals.get("__name__")):
-        return False
+        return []
     code, values = frame.f_code, frame.f_locals
     passed = [values.get(name) for name in code.co_varnames[: code.co_argcount]]
     if code.co_flags & CO_VARARGS:
         passed += values.get(code.co_varnames[code.co_argcount + code.co_kwonlyargcount], ())
-    return any(type(value) in (FrameType, CodeType) or (type(value) is str and value in _EVENTS) for value in passed)
+    return passed
 
 
 def _surely_of_the_job(reason: BaseException) -> bool:
-    """Return whether the job raised an exception; False if the check itself fails, as in a RecursionError."""
+    """Return whether the job raised an exception.
+
+    The check itself fails in a RecursionError, and when an audit hook raises an exception for it: it reads frames. Then
+    the exception counts as one of ms-profiler, unless it may be that of Ctrl-C.
+    """
     try:
         return is_of_the_job(reason)
-    except Exception:  # noqa: BLE001 - an error of ms-profiler
-        return False
+    except BaseException:  # noqa: BLE001 - an error of ms-profiler
+        return isinstance(reason, KeyboardInterrupt)
 
 
 def _code(handler: Any) -> CodeType | None:

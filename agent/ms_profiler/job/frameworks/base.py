@@ -105,7 +105,7 @@ class Plugin:
                     original, replacement = self._apply(target)
                 except MissingError as reason:
                     self.state.setdefault(target.name, f"missing: {reason}")
-                except Exception as reason:  # noqa: BLE001 - the other hooks are applied all the same
+                except BaseException as reason:  # noqa: BLE001 - the other hooks are applied all the same
                     self._failed(host, f"hook {target.name}", target.name, reason)
                 else:
                     if not self.state.get(target.name, "").startswith("failed"):
@@ -149,11 +149,11 @@ class Plugin:
     def _declared(self, concern: Callable[["Host"], list[Target]], host: "Host") -> list[Target]:
         try:
             return concern(host)
-        except Exception as reason:  # noqa: BLE001 - the other concerns are applied all the same
+        except BaseException as reason:  # noqa: BLE001 - the other concerns are applied all the same
             self._failed(host, f"hooks of {concern.__module__}", concern.__module__, reason)
             return []
 
-    def _failed(self, host: "Host", what: str, name: str, reason: Exception) -> None:
+    def _failed(self, host: "Host", what: str, name: str, reason: BaseException) -> None:
         host.guard(what)(reason)
         self.state[name] = f"failed: {words(reason)}"
 

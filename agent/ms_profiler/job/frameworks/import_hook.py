@@ -76,13 +76,13 @@ def call(callback: "Callable[..., object]", *args: "Any") -> None:
     """Call a function of ours during an import of the job; if it fails, print one line."""
     try:
         callback(*args)
-    except Exception as reason:
+    except BaseException as reason:
         if os.environ.get(RAISE) == "1" or not _reported(str(args[0]), reason):
             raise
 
 
-def _reported(name: str, reason: Exception) -> bool:
-    """Print a line about an error at an import, and return True; if code of the job raised the error, return False."""
+def _reported(name: str, reason: BaseException) -> bool:
+    """Print a line about an error at an import, and return True; if the error is meant for the job, return False."""
     try:
         from ms_profiler import log
         from ms_profiler.job import guard
@@ -90,8 +90,8 @@ def _reported(name: str, reason: Exception) -> bool:
         if guard.is_of_the_job(reason):
             return False
         log.line(f"at the import of {name}: {guard.words(reason)}; the job continues without it")
-    except Exception:  # noqa: BLE001 - a broken installation
-        pass
+    except BaseException:  # noqa: BLE001 - a broken installation, or an audit hook of the job that refuses our imports
+        return not isinstance(reason, KeyboardInterrupt)
     return True
 
 
@@ -128,7 +128,7 @@ class Finder:
                 find = None if finder is self else getattr(finder, "find_spec", None)
                 spec: ModuleSpec | None = find(name, path, target) if find else None
                 if spec is not None:
-                    _watch_loader(name, spec)
+                    call(_watch_loader, name, spec)
                     return spec
             return None
         finally:
