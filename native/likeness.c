@@ -1,17 +1,34 @@
 #include "likeness.h"
 
+#include <stdbool.h>
+
 #include "wrapper.h"
 
-/* Take attributes that the wrapper lacks, such as the code or the defaults, from the wrapped function. A method of a
- * type in C has no `__module__`, but the type of the wrapper has one. */
+/* Attributes that the type of the wrapper has as well. */
+static bool of_type(PyObject *name) {
+  static const char *const names[] = {"__module__", "__doc__", "__dict__"};
+  for (size_t i = 0; i < sizeof names / sizeof *names; ++i) {
+    if (PyUnicode_CompareWithASCIIString(name, names[i]) == 0) return true;
+  }
+  return false;
+}
+
+/* Take attributes that the wrapper lacks, such as the code or the defaults, from the wrapped function. */
 PyObject *msp_likeness_getattr(PyObject *object, PyObject *name) {
-  const msp_wrapper *self = (msp_wrapper *)object;
-  bool of_type = PyUnicode_CompareWithASCIIString(name, "__module__") == 0 &&
-                 (self->attributes == NULL || PyDict_GetItemString(self->attributes, "__module__") == NULL);
-  PyObject *value = of_type ? NULL : PyObject_GenericGetAttr(object, name);
-  if (value != NULL || (!of_type && !PyErr_ExceptionMatches(PyExc_AttributeError))) return value;
+  bool taken = of_type(name);
+  PyObject *value = taken ? NULL : PyObject_GenericGetAttr(object, name);
+  if (value != NULL || (!taken && !PyErr_ExceptionMatches(PyExc_AttributeError))) return value;
   PyErr_Clear();
-  return PyObject_GetAttr(self->function, name);
+  return PyObject_GetAttr(((msp_wrapper *)object)->function, name);
+}
+
+/* Set or delete an attribute of the wrapped function, which reads its defaults and its code there. */
+int msp_likeness_setattr(PyObject *object, PyObject *name, PyObject *value) {
+  PyObject *function = ((msp_wrapper *)object)->function;
+  if (function == NULL || PyUnicode_CompareWithASCIIString(name, "idle") == 0) {
+    return PyObject_GenericSetAttr(object, name, value);
+  }
+  return PyObject_SetAttr(function, name, value);
 }
 
 PyObject *msp_likeness_repr(PyObject *object) { return PyObject_Repr(((msp_wrapper *)object)->function); }

@@ -6,6 +6,7 @@
 #include <Python.h>
 
 PyObject *msp_likeness_getattr(PyObject *object, PyObject *name);
+int msp_likeness_setattr(PyObject *object, PyObject *name, PyObject *value);
 PyObject *msp_likeness_repr(PyObject *object);
 Py_hash_t msp_likeness_hash(PyObject *object);
 PyObject *msp_likeness_compare(PyObject *object, PyObject *other, int how);

@@ -256,7 +256,6 @@ static int wrapper_traverse(PyObject *object, visitproc visit, void *arg) {
   Py_VISIT(self->describe);
   Py_VISIT(self->failed);
   Py_VISIT(self->forked);
-  Py_VISIT(self->attributes);
   return msp_shortcut_visit(&self->shortcut, visit, arg);
 }
 
@@ -272,7 +271,6 @@ static int wrapper_clear(PyObject *object) {
   Py_CLEAR(self->describe);
   Py_CLEAR(self->failed);
   Py_CLEAR(self->forked);
-  Py_CLEAR(self->attributes);
   msp_shortcut_clear(&self->shortcut);
   return 0;
 }
@@ -300,14 +298,13 @@ static PyMethodDef methods[] = {
 };
 static PyMemberDef members[] = {
     {"__vectorcalloffset__", T_PYSSIZET, offsetof(wrapper, call), READONLY, NULL},
-    {"__dictoffset__", T_PYSSIZET, offsetof(wrapper, attributes), READONLY, NULL},
     {"__weaklistoffset__", T_PYSSIZET, offsetof(wrapper, references), READONLY, NULL},
+    {"__wrapped__", T_OBJECT_EX, offsetof(wrapper, function), READONLY, NULL},
     {"idle", T_BOOL, offsetof(wrapper, idle), 0, NULL},
     {NULL, 0, 0, 0, NULL},
 };
 static PyGetSetDef properties[] = {
     {"__class__", msp_likeness_class, NULL, NULL, NULL},
-    {"__dict__", PyObject_GenericGetDict, PyObject_GenericSetDict, NULL, NULL},
     {NULL, NULL, NULL, NULL, NULL},
 };
 
@@ -319,6 +316,7 @@ static PyType_Slot slots[] = {
     SLOT(Py_tp_call, PyVectorcall_Call),
     SLOT(Py_tp_descr_get, wrapper_get),
     SLOT(Py_tp_getattro, msp_likeness_getattr),
+    SLOT(Py_tp_setattro, msp_likeness_setattr),
     SLOT(Py_tp_repr, msp_likeness_repr),
     SLOT(Py_tp_methods, methods),
     SLOT(Py_tp_members, members),

@@ -25,7 +25,7 @@ typedef struct msp_wrapper {
   PyObject *failed;   /* failed(exception): handles an exception of `before`, `after`, `describe` or `forked`; raises it
                        * again if it is the job's */
   PyObject *forked;   /* a list: the session, in a fork child that does not record yet; otherwise empty */
-  PyObject *attributes, *references;
+  PyObject *references;
   uint32_t name; /* of the span, if no label gives another one */
   uint8_t category;
   uint8_t outermost; /* a kind: of a thread's nested calls of one kind, only the outermost is recorded; 0: all are */

@@ -70,6 +70,41 @@ def test_it_passes_for_the_function(wrap):
     assert functools.wraps(function)(lambda: 0).__wrapped__ is function
 
 
+def test_what_the_job_sets_on_it_is_set_on_the_function():
+    def plain(first, second=2, *, third=3):
+        """Return the arguments."""
+        return first, second, third
+
+    def other(first, second=0, *, third=0):
+        return first - second - third
+
+    function = NativeRecorder().wrap(plain, failed=[].append, forked=[])
+    assert vars(function) == vars(plain) == {}
+    function.__defaults__, function.__kwdefaults__, function.mark = (5,), {"third": 6}, "own"
+    assert function(1) == plain(1) == (1, 5, 6)
+    names = {"__name__": "new", "__qualname__": "New.new", "__doc__": "Do.", "__module__": "mine"}
+    names |= {"__annotations__": {"first": int}}
+    for name, value in names.items():
+        setattr(function, name, value)
+        assert getattr(function, name) == getattr(plain, name) == value
+    function.__code__ = other.__code__
+    assert function(20) == plain(20) == 9 and str(inspect.signature(function)) == "(first: int, second=5, *, third=6)"
+    assert functools.wraps(function)(lambda: 0).__dict__ == {"mark": "own", "__wrapped__": function}
+    del function.__defaults__, function.mark
+    function.__dict__["further"] = 1
+    assert plain.__defaults__ is None and vars(plain) == {"further": 1}
+    with pytest.raises(TypeError, match="second"):
+        function(1)
+    errors = []
+    for each in (function, plain):
+        with pytest.raises(TypeError) as wrong:
+            each.__defaults__ = 5
+        with pytest.raises(AttributeError) as absent:
+            del each.absent
+        errors.append((str(wrong.value), str(absent.value)))
+    assert errors[0] == errors[1]
+
+
 def test_it_is_pickled_and_copied_by_its_name(wrap, monkeypatch):
     function = wrap(add)
     monkeypatch.setattr(sys.modules[__name__], "add", function)

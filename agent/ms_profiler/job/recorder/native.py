@@ -12,7 +12,6 @@ from ms_profiler.job.detached import Detached
 from ms_profiler.job.recorder.contract import BlockCounts, RecorderStats
 from ms_profiler.job.recorder.cost import pair_cost
 from ms_profiler.job.recorder.interpreter import Interpreter
-from ms_profiler.job.recorder.python_wrapper import named_as
 from ms_profiler.job.recorder.shortcut import Shortcut
 from ms_profiler.job.recorder.tracing import Kinds, Outcome, TraceCounts
 from ms_profiler.options import Options
@@ -169,7 +168,8 @@ class NativeRecorder:
         """Return a replacement that records each call, as `Recorder.wrap`; it adds no frame and no recursion level."""
         given = {"before": before, "after": after, "labels": labels, "describe": describe, "shortcut": shortcut}
         settings |= {name: value for name, value in given.items() if value is not None}
-        return named_as(_native.Wrapper(function, **settings), function)
+        wrapper: Callable[..., Any] = _native.Wrapper(function, **settings)
+        return wrapper
 
     def tracing(self, source: Source) -> NativeTracing:
         """Return the tracing of a device by a vendor's interface."""
