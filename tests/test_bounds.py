@@ -37,6 +37,32 @@ def test_a_long_gap_of_the_script_is_the_hosts_and_one_of_the_model_is_a_launch(
     ]
 
 
+def test_outside_of_the_model_an_operator_is_launched_as_fast_as_in_the_model():
+    cut = phases((0, "forward", 0, 1000), (0, "other", 1000, 3000))
+    cells = [(0, 3000, 0, 0)]
+    model = [(0, 100), (104, 200), (206, 1100)]  # the gaps last 4 and 6 us
+    metric = [(1300, 1310), (1340, 1350), (1550, 3000)]
+    assert parts(cut, computing=model, operators=[*model, *metric], cells=cells)[4:] == [
+        (0, "computing", 206, 1100),
+        (0, "host", 1100, 1300),
+        (0, "launch", 1300, 1350),
+        (0, "host", 1350, 1550),
+        (0, "launch", 1550, 3000),
+    ]
+    # launching is slow in this run
+    slow = [(0, 100), (140, 200), (260, 1100)]
+    assert parts(cut, computing=slow, operators=[*slow, *metric], cells=cells)[4:] == [
+        (0, "computing", 260, 1100),
+        (0, "launch", 1100, 3000),
+    ]
+    # the way from the model to the next operator includes the end of the module
+    later = phases((0, "forward", 0, 1200), (0, "other", 1200, 3000))
+    assert (0, "launch", 1100, 1350) in parts(later, computing=model, operators=[*model, *metric], cells=cells)
+    # operators that another thread runs may take longer
+    threaded = parts(cut, computing=model, operators=[*model, *metric], cells=cells, beside=True)
+    assert threaded[-1] == (0, "launch", 1100, 3000)
+
+
 def test_before_a_wait_in_which_nothing_computes_the_script_launched_nothing():
     cut = phases((0, "other", 0, 1000), (0, "sync", 1000, 1100), (0, "other", 1100, 2000), (1, "data", 2000, 3000))
     seen = {"operators": [(0, 10)], "computing": [(0, 10)], "cells": [(0, 3000, 0, 0)], "beside": True}

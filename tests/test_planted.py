@@ -63,6 +63,7 @@ MINDSPORE = {
 STRANGERS = {
     "callback": "host-waits",
     "histograms": "host-bound",
+    "pairs": "host-bound",
     "save": "checkpointing",
     "tokens": "input-bound",
     "collate": "input-bound",

@@ -3,12 +3,12 @@
 A piece is an interval with one part. The lengths of a step's pieces add up to the length of the step exactly.
 """
 
-from typing import Final
+from typing import Final, cast
 
 import polars as pl
 
 from ms_profiler.analysis.metrics import intervals
-from ms_profiler.analysis.metrics.phases import ALL, COMPUTING as COMPUTING_PHASES, NAMES
+from ms_profiler.analysis.metrics.phases import ALL, COMPUTING as COMPUTING_PHASES, NAMES, OTHER
 from ms_profiler.analysis.metrics.scheduling import CELLS
 from ms_profiler.store.format import Category
 
@@ -38,6 +38,11 @@ GAP: Final = 5_000_000
 #: processor time is known and the stepping thread itself runs the operators. PyTorch's dispatch and the call of a
 #: module take up to 50 us; a layer of pure Python that took 0.76 ms counted as launching with a limit of 1 ms
 GAP_RUN: Final = 300_000
+#: outside of the model, nothing of ours runs between two operators, and no autograd. There, the limit is this multiple
+#: of the median gap in the model, but at least `GAP_LEAST` ns and at most `GAP_RUN`. A metric in Python had 200 us
+#: between two reads, where the median in the model was 4 us
+GAP_FACTOR: Final = 10
+GAP_LEAST: Final = 50_000
 #: within this time in ns, an operator that was queued begins to run if nothing else runs
 QUEUED: Final = 100_000
 #: an operator that runs on a processor for up to this many ns counts as launching, because its dispatch takes as long
@@ -70,8 +75,8 @@ def parts(
     - The host waits for data, compiles or writes a checkpoint.
     - The host reads a value, or can queue nothing because of reads.
     - The stepping thread was asleep or blocked, or waited for a processor.
-    - An operator is launched: a short operator runs, or the next operator starts soon. Outside of the model, nothing is
-      launched before a wait in which no operator begins.
+    - An operator is launched: a short operator runs, or the next operator starts soon. Outside of the model, this must
+      be as soon as launches in the model take, and nothing is launched before a wait in which no operator begins.
     - The host runs other code.
     - Nothing is known.
 
@@ -133,7 +138,12 @@ def _shared_out(pieces: pl.DataFrame, cells: pl.DataFrame, operators: bool, besi
     apart = (pl.col("part") != _IDLE) | (pl.col("ran") > 0)
     fresh = apart | apart.shift(1) | (pl.col("step") != pl.col("step").shift(1))
     idle = (
-        pieces.with_columns(gap=fresh.fill_null(True).cum_sum(), unused=_before_waits(pieces), ran=pl.col("ran") > 0)
+        pieces.with_columns(
+            gap=fresh.fill_null(True).cum_sum(),
+            unused=_before_waits(pieces),
+            around=_outside(),
+            ran=pl.col("ran") > 0,
+        )
         .filter(pl.col("part") == _IDLE)
         .with_columns(length=length)
         .with_columns(long=pl.col("length").sum().over("gap") > GAP)
@@ -150,10 +160,17 @@ def _shared_out(pieces: pl.DataFrame, cells: pl.DataFrame, operators: bool, besi
     idle = (
         idle.with_columns(away=(pl.col("length") * off).cast(pl.Int64), queued=queued, reported=reported)
         .with_columns(waiting=(pl.col("away") * pl.col("queued")).cast(pl.Int64))
-        .with_columns(ran_ns=(pl.col("length") - pl.col("away")).sum().over("gap"), seen=pl.col("off_ns").is_not_null())
+        .with_columns(
+            ran_ns=(pl.col("length") - pl.col("away")).sum().over("gap"),
+            seen=pl.col("off_ns").is_not_null(),
+            around=pl.col("around").all().over("gap"),
+        )
     )
     model = pl.col("phase").is_in(COMPUTING_PHASES)
-    short = pl.when(pl.col("seen") & ~pl.lit(beside)).then(GAP_RUN).otherwise(GAP)
+    usual = idle.filter(model & ~pl.col("ran")).unique("gap")["ran_ns"].median() or GAP_RUN
+    least = min(max(GAP_LEAST, GAP_FACTOR * cast(float, usual)), GAP_RUN)
+    run = pl.when("around").then(least).otherwise(GAP_RUN)
+    short = pl.when(pl.col("seen") & ~pl.lit(beside)).then(run).otherwise(GAP)
     near = (pl.col("ran_ns") <= short) & (model | ~pl.col("unused") | ~pl.col("seen"))
     launches = pl.col("ran") | pl.col("elsewhere") | near | (~pl.col("seen") & model)
     rest = (
@@ -171,6 +188,13 @@ def _shared_out(pieces: pl.DataFrame, cells: pl.DataFrame, operators: bool, besi
         idle.select("step", rest.alias("part"), "phase", ready.alias("start_ns"), "end_ns"),
     ]
     return pl.concat(found).filter(pl.col("end_ns") > pl.col("start_ns"))
+
+
+def _outside() -> pl.Expr:
+    """Return whether a piece and its neighbours in the step lie outside of the model, between operators or reads."""
+    outside = pl.col("phase").is_in([OTHER, SYNC])
+    near = outside & (pl.col("step") == pl.col("step").shift(1)) & (pl.col("step") == pl.col("step").shift(-1))
+    return (near & outside.shift(1) & outside.shift(-1)).fill_null(False)
 
 
 def _before_waits(pieces: pl.DataFrame) -> pl.Series:
