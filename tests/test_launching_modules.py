@@ -51,7 +51,7 @@ def test_the_module_in_which_launching_takes_most_is_named_only_if_it_stands_out
     twins = {f"net.{block}.lin": 0.1 for block in range(4)}
     assert launching(twins | {"SGD": 0.4}) == ""
     assert launching(twins | {"net.2.lin": 0.15}) == "", "not twice as long as its twins"
-    text = "launching in net.2 takes 40 % of the step, in each similar module beside it at most 10 %"
+    text = "launching in net.2.lin takes 40 % of the step, in each other net.*.lin at most 10 %"
     assert launching(twins | {"net.2.lin": 0.4}) == text
     assert launching(twins | {"net.2.lin": 0.4}, bound=False) == ""
     assert launching({"net.loop": 0.5, "net.head": 0.2}) == "71 % of the launching is in net.loop"

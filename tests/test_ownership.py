@@ -143,6 +143,49 @@ def test_a_module_that_takes_far_longer_than_similar_ones_is_named(tmp_path, len
     assert sentence.endswith(named or "."), sentence
 
 
+MIX = "Net.layers.1.mix takes 17 % of the step, each other Net.layers.*.mix at most 3 %"
+
+
+@pytest.mark.parametrize(
+    ("mixes", "attention", "named"),
+    [
+        # no layer takes twice as long as each other one, but one of its inner modules does
+        ((2, 12, 2), "attention", f"; {MIX}; Net.head takes 14 % of the step."),
+        ((2, 3, 2), "attention", "; Net.head takes 17 % of the step."),
+        # the layers differ
+        ((2, 12, 2), "other", "; Net.head takes 14 % of the step."),
+    ],
+)
+def test_a_module_that_takes_far_longer_than_in_other_blocks_is_named_before_a_smaller_one(
+    tmp_path, mixes, attention, named
+):
+    """The head has more own time than each of the two inner modules of `mix`."""
+    store = StoreBuilder(tmp_path, framework=TORCH)
+    thread, at = store.process().thread(), 50 * MS
+    for number in range(8):
+        begin = at
+
+        def call(name, length):
+            nonlocal at
+            thread.span(f"Net.{name}", Category.MODULE, at, at + length * MS)
+            at += length * MS
+
+        for layer, length in enumerate(mixes):
+            start = at
+            call(f"layers.{layer}.{attention if layer == 1 else 'attention'}", 9 if layer == 0 else 8)
+            middle = at
+            call(f"layers.{layer}.mix.0", length // 2)
+            call(f"layers.{layer}.mix.1", length - length // 2)
+            thread.span(f"Net.layers.{layer}.mix", Category.MODULE, middle, at)
+            thread.span(f"Net.layers.{layer}", Category.MODULE, start, at)
+        call("head", 10)
+        thread.span("Net", Category.FORWARD, begin, at)
+        thread.step(number, begin, at + 18 * MS)
+        at += 18 * MS
+    sentence = measure(reader.read(str(store.write()))).verdict
+    assert sentence.endswith(named), sentence
+
+
 def slowest(measures):
     called = callbacks.by_step(measures.spans, measures.recording.names, measures.steps)
     return slow_steps.slowest(measures.ownership, measures.steady, measures.pieces, measures.steps.table, called)

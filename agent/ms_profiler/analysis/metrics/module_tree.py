@@ -33,11 +33,6 @@ ON_HOST: Final = pl.Schema(
     }
 )
 
-#: a module is an outlier if it takes at least this many times as long as each similar module beside it
-OUTLIER: Final = 2.0
-#: an outlier is found only beside at least this many similar modules
-BESIDE: Final = 2
-
 #: columns of `owners.sums`
 SUMS: Final = pl.Schema(
     {"step": pl.UInt32, "owner": pl.String, "part": pl.UInt8, "bound": pl.UInt8, "self_ns": pl.Int64}
@@ -157,48 +152,6 @@ def heaviest(tree: pl.DataFrame, whole_ns: int, optimizes: bool) -> tuple[str, f
         return None
     module, own = modules.sort("self_ns", "module", descending=[True, False]).select("module", "self_ns").row(0)
     return module, own / max(whole_ns, 1)
-
-
-@dataclass(frozen=True)
-class Outlier:
-    """A module that takes far longer than the similar modules beside it.
-
-    Modules are similar if the same module contains them, and the names of their own inner modules are the same.
-
-    Attributes:
-        module: the path of the module.
-        share: its share of the whole, inner modules included.
-        beside: the largest share of a similar module beside it.
-    """
-
-    module: str
-    share: float
-    beside: float
-
-
-def outlier(tree: pl.DataFrame, whole_ns: int) -> Outlier | None:
-    """Return the largest module that takes far longer than the similar modules beside it; None if there is none.
-
-    Args:
-        tree: the tree of modules, from `rows`.
-        whole_ns: the time of which the shares are computed.
-    """
-    times = dict(tree.select("module", "total_ns").iter_rows())
-    inner: dict[str, set[str]] = {}
-    for module in times:
-        around, _, name = module.rpartition(".")
-        inner.setdefault(around, set()).add(name)
-    similar: dict[tuple[str, frozenset[str]], list[str]] = {}
-    for module in times:
-        if "." in module and module in inner:
-            similar.setdefault((module.rpartition(".")[0], frozenset(inner[module])), []).append(module)
-    found = []
-    for modules in similar.values():
-        first, *others = sorted(modules, key=lambda module: -times[module])
-        if len(others) >= BESIDE and times[first] >= OUTLIER * times[others[0]]:
-            shares = (times[module] / max(whole_ns, 1) for module in (first, others[0]))
-            found.append(Outlier(first, *shares))
-    return max(found, key=lambda each: (each.share - each.beside, each.module), default=None)
 
 
 def within(sums: pl.DataFrame) -> pl.DataFrame:

@@ -13,9 +13,11 @@ from ms_profiler.analysis.metrics import (
     kernels,
     module_tree,
     module_waits,
+    outliers,
     owners,
 )
 from ms_profiler.analysis.metrics.diagnosis import Diagnosis
+from ms_profiler.analysis.metrics.outliers import Outlier
 from ms_profiler.analysis.metrics.scopes import Part
 from ms_profiler.analysis.metrics.steps import Steps, stepping
 from ms_profiler.analysis.model import tables
@@ -176,7 +178,7 @@ def heaviest(
 ) -> str:
     """Return text about the module with most self time and its largest operator; empty if no module takes much.
 
-    If a module takes far longer than similar modules beside it, the text also names this module.
+    If a module takes far longer than similar modules, the text also names this module, and first if it takes more.
 
     Args:
         found: the modules of the run with their times, from `ownership`.
@@ -188,16 +190,22 @@ def heaviest(
         optimizes: whether to name an optimizer or the scheduler of learning rates instead of a module.
     """
     unit = "kernel time" if found.basis == "kernels" else "step" if found.steps > 1 else "time"
-    far = None if optimizes else _far_longer(found.tree, found.whole_ns, least, unit)
+    far = None if optimizes else outliers.outlier(found.tree, found.whole_ns, least, EXCESS)
     most = module_tree.heaviest(found.tree, found.whole_ns, optimizes)
     if most is None or most[1] < least:
-        return far or ""
+        return _far_longer(far, unit) if far else ""
     module, share = most
     inside = _in_kernels(stream, module) if found.basis == "kernels" else _in_steps(found, spans, names, used, module)
     own = _itself(found.tree, module)
-    module = module_waits.SCHEDULER if module == LEARNING_RATE else module
-    text = f"{module}{own} takes {share * 100:.0f} % of the {unit}{_mostly(inside)}"
-    return f"{text}; {far}" if far else text
+    name = module_waits.SCHEDULER if module == LEARNING_RATE else module
+    text = f"{name}{own} takes {share * 100:.0f} % of the {unit}{_mostly(inside)}"
+    if far is None:
+        return text
+    if far.module == module and not own:
+        return f"{text}, {_others(far)}"
+    texts = [text, _far_longer(far, unit)]
+    ahead = far.share > share and not module.startswith(f"{far.module}.")
+    return "; ".join(reversed(texts) if ahead else texts)
 
 
 def launching(found: Ownership | None, diagnosis: Diagnosis) -> str:
@@ -220,8 +228,8 @@ def launching(found: Ownership | None, diagnosis: Diagnosis) -> str:
     times = own.select("owner", "part", "code", bound=pl.lit(0)).unique().join(sums, on="code")
     whole_ns = intervals.total_ns(moments)
     tree = module_tree.rows(times, pl.DataFrame(schema=_CALLS), whole_ns)
-    if far := _far_longer(tree, whole_ns, 0.0, "step", "launching in ", "in "):
-        return far
+    if far := outliers.outlier(tree, whole_ns, 0.0, EXCESS):
+        return _far_longer(far, "step", "launching in ", "in ")
     most = module_tree.heaviest(tree, intervals.total_ns(launches), optimizes=False)
     if most is None or most[1] <= MOSTLY:
         return ""
@@ -234,24 +242,21 @@ def _itself(tree: pl.DataFrame, module: str) -> str:
     return " itself" if bool(tree["module"].str.starts_with(f"{module}.").any()) else ""
 
 
-def _far_longer(
-    tree: pl.DataFrame, whole_ns: int, least: float, unit: str, what: str = "", where: str = ""
-) -> str | None:
-    """Return text about the module that takes far longer than similar modules beside it; None if none takes much.
+def _far_longer(far: Outlier, unit: str, what: str = "", where: str = "") -> str:
+    """Return text about a module that takes far longer than similar modules.
 
     Args:
-        tree: the tree of modules.
-        whole_ns: the time of which shares are computed.
-        least: smallest share of a module that is named.
-        unit: what has the time `whole_ns`.
+        far: the module.
+        unit: what has the time of which its share is computed.
         what: words before the module that say what takes the time.
         where: words before the similar modules.
     """
-    far = module_tree.outlier(tree, whole_ns)
-    if far is None or far.share < least or far.share - far.beside < EXCESS:
-        return None
-    much = f"{what}{far.module} takes {far.share * 100:.0f} % of the {unit}"
-    return f"{much}, {where}each similar module beside it at most {max(far.beside * 100, 1):.0f} %"
+    return f"{what}{far.module} takes {far.share * 100:.0f} % of the {unit}, {where}{_others(far)}"
+
+
+def _others(far: Outlier) -> str:
+    others = f"each other {far.place}" if far.place else "each similar module beside it"
+    return f"{others} at most {max(far.other * 100, 1):.0f} %"
 
 
 def _mostly(inside: pl.DataFrame) -> str:
