@@ -43,7 +43,7 @@ def reads(per_step, module="Net.head", name="Tensor.asnumpy"):
 LAUNCHING = "launching in Net.3 takes 40 % of the step, in each similar module beside it at most 5 %"
 
 
-def advice_on(compiled=(), types=(), statistics=None, threads=2, functions="", launching="", makers=("", ""), **known):
+def advice_on(types=(), statistics=None, threads=2, functions="", launching="", makers=("", ""), **known):
     """Return the advice on a run of ten steps, numbered from 100, about which these facts are known."""
     pieces = pl.DataFrame(
         schema={"step": pl.UInt32, "part": pl.String, "phase": pl.String, "start_ns": pl.Int64, "end_ns": pl.Int64}
@@ -76,8 +76,7 @@ def advice_on(compiled=(), types=(), statistics=None, threads=2, functions="", l
         lane="MainThread",
         framework="torch",
         statistics=statistics or {"count": 100, "median_ms": 10.0, "p95_ms": 11.0},
-        compiled=list(compiled),
-        recorded=STEPS,
+        compilable=pl.DataFrame({"duration_ns": [10 * MS] * STEPS}),
         recorded_ns=STEPS * 10 * MS,
         types=pl.DataFrame(types, schema=TYPES, orient="row"),
         threads=threads,
@@ -184,12 +183,12 @@ LINK = Slow("AllReduce", "slow", 1e8, 1e9, "fast", 40 * MS, 3)
         ({"types": [("Cast", "AI_CPU", 7, 0.3), ("MatMul", "AI_CORE", 9, 0.7)]}, "aicpu-fallback", "7 kernels (Cast)"),
         ({"links": [LINK]}, "slow-link", "AllReduce in slow reaches 95.4 MiB/s, in fast 953.7 MiB/s"),
         (
-            {"compiled": [0, 3, 5], "compile_ns": {0: 9 * MS, 3: 9 * MS, 5: 30 * MS}, "recompiles": recompiles(3, 5)},
+            {"compile_ns": {0: 9 * MS, 3: 9 * MS, 5: 30 * MS}, "recompiles": recompiles(3, 5)},
             "recompiling",
-            "2 of 10 recorded steps compiled again, which took 42.9 % of their time (the first compilation left out); "
+            "2 of 10 steps compiled again, which took 42.9 % of their time (the first compilation left out); "
             "2 times: recompile Net: tensor 'x'",
         ),
-        ({"compiled": [0, 3, 5], "compile_ns": {0: MS, 3: MS, 5: 30 * MS}}, "recompiling", "2 of 10 recorded steps"),
+        ({"compile_ns": {0: MS, 3: MS, 5: 30 * MS}}, "recompiling", "2 of 10 steps"),
     ],
 )
 def test_a_cause_has_its_numbers_and_an_action(known, cause, evidence):
@@ -212,8 +211,8 @@ def test_a_cause_has_its_numbers_and_an_action(known, cause, evidence):
         # most kernels ran outside of the steps, for example those of CUDA graphs
         {"parts": parts(launch=0.7), "launched": Launched("kernels", 68, 1900, in_steps=0.1)},
         {"parts": parts(host=0.9)},
-        {"compiled": [0, 3], "compile_ns": {0: MS, 3: 90 * MS}, "recompiles": recompiles(3)},
-        {"compiled": [0, 3, 5], "compile_ns": {0: 10 * MS, 3: MS, 5: MS}, "recompiles": recompiles(3, 5)},
+        {"compile_ns": {0: MS, 3: 90 * MS}, "recompiles": recompiles(3)},
+        {"compile_ns": {0: 10 * MS, 3: MS, 5: MS}, "recompiles": recompiles(3, 5)},
         {"pauses": Pauses(2, 30 * MS, 25 * MS, 0.3, 4), "parts": parts(**{"garbage collection": 0.3})},
         {"parts": parts(blocked=0.19)},
         {"crowd": Crowd(0.9, 0.9, 0.9)},

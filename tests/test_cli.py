@@ -281,6 +281,38 @@ def test_the_last_line_of_a_job_names_its_largest_part_outside_of_the_steps(tmp_
     assert line.endswith(f"ms-profiler summary {result}\n")
 
 
+@pytest.mark.parametrize(
+    ("kind", "text"),
+    [
+        (Category.COMPILE, "Recompiling: 3 of 120 steps compiled again, which took "),
+        (None, "One of 30 steps takes longer (steps 30, 60, 90, ...): 150.0 ms, the others 10.000 ms (medians); "),
+        # the verdict has told this already
+        (Category.DATA, None),
+    ],
+)
+def test_the_last_line_of_a_job_names_the_largest_loss_besides_the_verdict(tmp_path, capfd, kind, text):
+    """Each 30th step takes 140 ms longer; the others compute for 8 ms of 10 ms, but the data takes as long."""
+    store = StoreBuilder(tmp_path, framework={"name": "torch", "version": "2.13.0", "mode": "eager", "device": "CPU"})
+    thread, at = store.process().thread(), 50 * MS
+    for number in range(120):
+        begin, lost = at, 140 * MS * (number % 30 == 0)
+        if lost and kind is not None:
+            thread.span("Net.forward", kind, at, at + lost)
+        if lost and kind == Category.COMPILE and number:
+            thread.instant("recompile Net.forward: another shape", Category.COMPILE, at + 1)
+        at += lost
+        if kind == Category.DATA:
+            thread.span("fetch", kind, at, at + 5 * MS)
+        thread.span("Net", Category.MODULE, at + (5 if kind == Category.DATA else 1) * MS, at + 9 * MS)
+        thread.span("SGD.step", Category.OPTIMIZER, at + 9 * MS, at + 10 * MS)
+        thread.step(number, begin, at + 10 * MS)
+        at += 10 * MS
+    assert cli.main(["analyse", "--announce", str(store.write())]) == 0
+    line = capfd.readouterr().out
+    assert text is None or f". {text}" in line, line
+    assert line.count("%") >= (2 if text else 1) and ("takes longer" in line) == (kind is None), line
+
+
 def test_the_last_line_of_a_job_names_the_folder_of_all_ranks(tmp_path, capfd):
     ranks = [
         training(tmp_path, name=f"host_{number}_20260101000000123_ascend_ms", rank=number, world_size=2).write()

@@ -105,7 +105,7 @@ def run(args: argparse.Namespace) -> int:
 
 
 def _announcement(result: engine.Result, ranks: int) -> str:
-    """Return what the job's last line says about its result: the verdict, a large part outside of the steps, the place.
+    """Return the job's last line: the verdict, the largest other loss of time, a part outside of the steps, the place.
 
     If all ranks were analysed, the place is the folder of their results: only together do they tell which rank is late.
 
@@ -113,12 +113,13 @@ def _announcement(result: engine.Result, ranks: int) -> str:
         result: the result of this rank.
         ranks: the number of results that were analysed.
     """
-    from ms_profiler.analysis.report import remarks
+    from ms_profiler.analysis.report import losses, remarks
 
     content: dict[str, Any] = {}
     with contextlib.suppress(OSError, ValueError), open(os.path.join(result.directory, layout.SUMMARY), "rb") as stream:
         content = json.load(stream)
-    sentences = [result.verdict, *(f"{line}." for line in remarks.outside(content))]
+    lost = (*losses.largest(content), *remarks.outside(content))
+    sentences = [result.verdict, *(f"{line}." for line in lost)]
     if ranks == 1:
         return f"{' '.join(sentences)} More: ms-profiler summary {result.directory}"
     sentences[0] = f"Rank {content.get('rank', 0)}: {sentences[0]}"

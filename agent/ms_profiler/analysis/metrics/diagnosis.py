@@ -260,12 +260,7 @@ def diagnose(
         launched=launched,
         reads=points,
         recompiles=recompilations.recompilations(recording, steps),
-        compile_ns={
-            row["step"]: row["duration_ns"]
-            for row in bounds.by_step(
-                cut.filter(pl.col("phase") == bounds.COMPILE).rename({"phase": "part"})
-            ).iter_rows(named=True)
-        },
+        compile_ns=recompilations.times(spans, steps),
         growth=tensor_growth.found(recording, steps, disturbed)
         or process_growth.found(recording, steps, kernels, disturbed),
         on_device=tensor_growth.on_device(recording, steps, disturbed),

@@ -25,10 +25,10 @@ def lines(summary: dict[str, Any]) -> list[str]:
     if slowing := summary.get("slowing"):
         change = _change(slowing["from_ms"], slowing["to_ms"])
         lines.append(f"Steps become longer little by little: {change}; {_causes(slowing, 'meanwhile')}")
-    if period := summary.get("slow_period"):
-        lines.append(_period(period))
-    if recurring := summary.get("recurring_steps"):
-        lines.append(_recurring(recurring))
+    if found := summary.get("slow_period"):
+        lines.append(period(found))
+    if found := summary.get("recurring_steps"):
+        lines.append(recurring(found))
     return lines
 
 
@@ -53,7 +53,7 @@ def long(summary: dict[str, Any]) -> list[str]:
     ]
 
 
-def _period(found: dict[str, Any]) -> str:
+def period(found: dict[str, Any]) -> str:
     """Return a line about a period of steps that took longer than the others."""
     took, others = milliseconds(found["ms"]), milliseconds(found["others_ms"])
     text = f"Steps {found['first']} to {found['last']} take {took}, the others {others} (medians): "
@@ -61,7 +61,7 @@ def _period(found: dict[str, Any]) -> str:
     return _also(text, _where(found))
 
 
-def _recurring(found: dict[str, Any]) -> str:
+def recurring(found: dict[str, Any]) -> str:
     """Return a line about steps that take longer at regular intervals."""
     took, others = milliseconds(found["ms"]), milliseconds(found["others_ms"])
     first, every, long = found["first"], found["every"], found["long"]

@@ -39,8 +39,7 @@ class Facts:
         lane: name of the stepping thread.
         framework: "mindspore" or "torch".
         statistics: statistics of the durations of the steady steps.
-        compiled: rows of the steps that compiled something.
-        recorded: number of recorded steps.
+        compilable: the steps in which compiling was recorded, from `recompilations.known`.
         recorded_ns: total time of the recorded steps, in ns.
         types: the times of kernels by primitive, from `kernels.by_type`.
         pipelines: dataset pipelines, the most important one first.
@@ -61,8 +60,7 @@ class Facts:
     lane: str
     framework: str
     statistics: dict[str, Any]
-    compiled: list[int]
-    recorded: int
+    compilable: pl.DataFrame
     recorded_ns: int
     types: pl.DataFrame
     pipelines: Sequence[Pipeline] = field(default_factory=list)

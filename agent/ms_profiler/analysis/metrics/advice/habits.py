@@ -26,20 +26,21 @@ _PROCESS: Final = "the process holds"
 def compiling(found: Diagnosis, facts: Facts) -> Iterator[Advice]:
     """Yield advice about repeated compilations."""
     again = set(found.recompiles["step"].to_list())
-    if not again and len(facts.compiled) > WARM_UP_STEPS:
-        again = set(facts.compiled[1:])
-    if len(facts.compiled) <= WARM_UP_STEPS or not again:
+    if not again and len(found.compile_ns) > WARM_UP_STEPS:
+        again = set(sorted(found.compile_ns)[1:])
+    if len(found.compile_ns) <= WARM_UP_STEPS or not again:
         return
     first = sum(time for step, time in found.compile_ns.items() if step not in again)
     repeated = sum(found.compile_ns.get(step, 0) for step in again)
     # the first compilation is left out, because the job uses the compiled graph until the end
-    share = repeated / max(facts.recorded_ns - first, 1)
+    share = repeated / max(int(facts.compilable["duration_ns"].sum()) - first, 1)
     if share < SOME:
         return
     worst = max(again, key=lambda step: (found.compile_ns.get(step, 0), -step))
+    steps = f"{facts.compilable.height} {'recorded ' * (facts.compilable.height < len(facts.numbers))}steps"
     evidence = (
-        f"recompiling: {len(again)} of {facts.recorded} recorded steps compiled again, which took {percent(share)} of "
-        "their time (the first compilation left out)"
+        f"recompiling: {len(again)} of {steps} compiled again, which took {percent(share)} of their time (the first "
+        "compilation left out)"
     )
     causes = found.recompiles.group_by("text").len().sort("len", "text", descending=[True, False])
     if not causes.is_empty():
