@@ -198,12 +198,14 @@ def _goodput(found: Goodput) -> dict[str, Any]:
 
 def _rank(job: WholeJob, rank: int) -> dict[str, Any]:
     known, clock = job.accounts[rank], job.clocks[rank]
-    waited = job.waits.get(rank)
+    waited, part = job.waits.get(rank), role(job, rank)
+    if part != WAITS and rank in job.untold:
+        waited = None
     return {
         "rank": rank,
         "directory": known.directory,
         "host": known.host,
-        "role": role(job, rank),
+        "role": part,
         "wait_ms": None if waited is None else _ms(waited),
         "end": known.end,
         "verdict": known.verdict,

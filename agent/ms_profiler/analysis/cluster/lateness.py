@@ -96,7 +96,8 @@ class Lateness:
         late: the late ranks, the latest first.
         lost_ns: the time that the steps would save if the late ranks took as long as the slowest other rank, in the
             steps in which they are late.
-        waits: `rank`, and `wait_ns`, the rank's wait for the last rank over all steps.
+        waits: `rank`, and `wait_ns`, the rank's wait over all steps: for the last rank of the step, or in messages if
+            that is longer.
         critical: one row per step: `step`, `rank` (the last rank of the step), `wait_ns` (the wait of the median rank).
         imbalance_ns: the sum over all steps of (longest own time of a rank - mean own time of the ranks).
         passed: `steps`, plus the number of steps without an exchange that lie before these steps.
@@ -123,7 +124,9 @@ def lateness(own: pl.DataFrame, total_ns: int, within_ns: int | None = None) -> 
         own: table of own times, with the columns of `OWN`: the time from the end of an exchange until the rank is ready
             for the next. If one rank lacks a step, the step still counts for the other ranks. The table may have the
             column `exchange_ns`: the time of the rank in the exchanges of the step. No wait is longer than it. It may
-            also have the column `weight`: the number of steps for which a sampled step stands.
+            also have the columns `weight`, the number of steps for which a sampled step stands, and `messages_ns`, the
+            time in which the rank only waits in messages. The last rank waits in messages, too, because the ranks do
+            not leave a message together.
         total_ns: the time of all steps and of the time between them, in ns. It is at least the sum over all steps of
             the longest own time.
         within_ns: the time of the steps alone, in ns; by default `total_ns`. Whether a rank is late is judged by the
@@ -147,12 +150,14 @@ def lateness(own: pl.DataFrame, total_ns: int, within_ns: int | None = None) -> 
     waits = table.with_columns(
         wait_ns=pl.min_horizontal(pl.col("own_ns").max().over("step") - pl.col("own_ns"), "exchange_ns")
     )
+    in_messages = pl.col("messages_ns" if "messages_ns" in waits.columns else "wait_ns")
+    sums = waits.group_by("rank").agg(pl.max_horizontal("wait_ns", in_messages).sum().alias("wait_ns"))
     return Lateness(
         steps=count,
         total_ns=total_ns,
         late=late,
         lost_ns=int(lost or 0) if late else 0,
-        waits=waits.group_by("rank").agg(pl.col("wait_ns").sum()).sort("rank"),
+        waits=sums.sort("rank"),
         critical=waits.sort("step", "own_ns", "rank", descending=[False, True, False])
         .group_by("step", maintain_order=True)
         .agg(pl.col("rank").first(), pl.col("wait_ns").median().cast(pl.Int64)),

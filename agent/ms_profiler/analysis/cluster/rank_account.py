@@ -46,6 +46,7 @@ STEPS: Final = pl.Schema(
         "checkpoint_ns": pl.Int64,
         "compile_ns": pl.Int64,
         "bubble_ns": pl.Int64,  # time of only waiting for neighbours in a pipeline; null if no pipeline is known
+        "messages_ns": pl.Int64,  # time of only waiting in messages (`stage_waits.in_messages`); null if unknown
         "unseen": pl.Boolean,  # whether the recording lacks exchanges of the step; null if unknown
     }
 )
@@ -139,7 +140,7 @@ def account(measures: "Measures") -> RankAccount:
     purposes = communication.purposes(recording.instants, recording.names)
     waits = stage_waits.by_step(measures, found, parallel_groups.of_kind(groups, purposes, parallel_groups.PIPELINE))
     gaps = step_gaps.pieces(measures)
-    further = (queued, _ran(measures), step_uses.uses(measures), waits)
+    further = (queued, _ran(measures), step_uses.uses(measures), waits, stage_waits.in_messages(measures, found))
     return RankAccount(
         directory=recording.directory,
         rank=info.rank,

@@ -1,6 +1,6 @@
-"""Compute the bubbles of a rank in a pipeline: the time in which the rank only waits for its neighbours.
+"""Compute the time in which a rank only waits in messages to and from other ranks, and its bubbles in a pipeline.
 
-In this time, the rank sends, receives or awaits a message of the pipeline's group, and does nothing else: it neither
+In a bubble, the rank sends, receives or awaits a message of the pipeline's group, and does nothing else: it neither
 computes nor takes part in another exchange. GPipe (https://arxiv.org/abs/1811.06965, section 2.3) and Megatron-LM
 (https://arxiv.org/abs/2104.04473, section 2.2) call all idle time in a pipeline a bubble. Here a bubble is only the
 time in messages, their transfer included. For results of Ascend's tools, the bubble is the column `Bubble` (the sum of
@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Final
 
 import polars as pl
 
+from ms_profiler.analysis.cluster import exchanged
 from ms_profiler.analysis.metrics import intervals
 
 if TYPE_CHECKING:
@@ -20,6 +21,8 @@ if TYPE_CHECKING:
 #: operations of messages from one rank to another, and waits for queued messages. NCCL has one kernel for all of them,
 #: so the name of its kernel does not tell the operation
 _MESSAGES: Final = ("send", "receive", "batchsendreceive", "sendrecv", "wait for send", "wait for receive")
+#: whether an exchange is a message
+MESSAGE: Final = pl.col("operation").is_in(_MESSAGES)
 _LENGTH: Final = pl.col("end_ns") - pl.col("start_ns")
 
 
@@ -34,11 +37,37 @@ def by_step(measures: "Measures", exchanges: pl.DataFrame, pipelines: Collection
         exchanges: the exchanges of the rank, with the columns of `exchanged.EXCHANGES`.
         pipelines: the names of the groups that are pipelines.
     """
-    recording = measures.recording
-    timed = recording.device is not None or recording.info.framework.get("name") == "torch"
-    messages = pl.col("group").is_in(list(pipelines)) & pl.col("operation").is_in(_MESSAGES)
+    messages = pl.col("group").is_in(list(pipelines)) & MESSAGE
     computing = measures.stream.states.filter("computing").select(intervals.BOUNDS)
-    return bubbles(exchanges.filter(messages & timed), exchanges.filter(~messages), computing, measures.steps.table)
+    found = exchanges.filter(messages & _timed(measures))
+    return bubbles(found, exchanges.filter(~messages), computing, measures.steps.table)
+
+
+def in_messages(measures: "Measures", exchanges: pl.DataFrame) -> pl.DataFrame:
+    """Return `step` and `messages_ns`: the time in which a rank only waits in messages; empty if it is unknown.
+
+    The shortest message of each operation, group and size tells how long the transfer takes. It does not count as a
+    wait. So if all messages wait, the time is too short.
+
+    Args:
+        measures: the measures of the rank's run.
+        exchanges: the exchanges of the rank, with the columns of `exchanged.EXCHANGES`.
+    """
+    messages = exchanges.filter(MESSAGE & _timed(measures))
+    transfer = _LENGTH.min().over("operation", "group", "bytes")
+    others = (exchanges.filter(~MESSAGE), measures.stream.states.filter("computing"))
+    busy = intervals.union(pl.concat([each.select(intervals.BOUNDS) for each in others]))
+    waits = intervals.subtract(intervals.union(messages.with_columns(pl.col("start_ns") + transfer)), busy)
+    step = exchanged.steps(waits["start_ns"], measures.steps.table)
+    sums = waits.with_columns(step).group_by("step").agg(_LENGTH.sum().alias("messages_ns"))
+    numbers = measures.steps.table.select(pl.col("number").cast(pl.Int64).alias("step"))
+    found = numbers.filter(not messages.is_empty()).join(sums, on="step", how="left", maintain_order="left")
+    return found.with_columns(pl.col("messages_ns").fill_null(0))
+
+
+def _timed(measures: "Measures") -> bool:
+    """Return whether the times of messages are known: without a device, only PyTorch's calls last that long."""
+    return measures.recording.device is not None or measures.recording.info.framework.get("name") == "torch"
 
 
 def bubbles(messages: pl.DataFrame, others: pl.DataFrame, computing: pl.DataFrame, table: pl.DataFrame) -> pl.DataFrame:

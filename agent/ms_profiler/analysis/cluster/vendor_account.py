@@ -150,9 +150,11 @@ def _steps(rows: list[dict[str, float]], exchanges: pl.DataFrame, piped: bool) -
         start = begins.get(number, 0)
         hidden = row.get(_HIDDEN, 0)
         own = length - round(hidden * 1000)
-        bubble = round(min(row[_BUBBLE], hidden) * 1000) if piped and _BUBBLE in row else None
+        messages = round(min(row[_BUBBLE], hidden) * 1000) if _BUBBLE in row else None
+        bubble = messages if piped else None
         exchange = round(row.get("Communication", 0) * 1000)
-        found.append((number, start, start + length, own if exchange else None, exchange, *[None] * 5, bubble, False))
+        known = (number, start, start + length, own if exchange else None, exchange)
+        found.append((*known, *[None] * 5, bubble, messages, False))
     return pl.DataFrame(found, rank_account.STEPS, orient="row")
 
 

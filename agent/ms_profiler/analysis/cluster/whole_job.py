@@ -18,6 +18,7 @@ from ms_profiler.analysis.cluster import (
     sampled_steps,
     separate_jobs,
     stage_bubbles,
+    stage_waits,
 )
 from ms_profiler.analysis.cluster.expert_load import Experts
 from ms_profiler.analysis.cluster.goodput import Goodput
@@ -128,7 +129,7 @@ class WholeJob:
         )
         sums = times.select(pl.col("passed_ns", "within_ns", "count").sum().cast(pl.Int64)).row(0)
         weighted = known.join(sampled_steps.weights(known, shared), on="step", how="left", maintain_order="left")
-        own_times = weighted.select("rank", "step", "exchange_ns", "weight", own_ns=own)
+        own_times = weighted.select("rank", "step", "exchange_ns", "weight", "messages_ns", own_ns=own)
         found = lateness.lateness(own_times, *sums[:2])
         return replace(found, passed=max(sums[2], found.steps), made=sampled_steps.made(known))
 
@@ -179,8 +180,17 @@ class WholeJob:
 
     @cached_property
     def waits(self) -> dict[int, int]:
-        """Return for each rank the time in ns that it waited for the last rank of each step, summed over all steps."""
+        """Return for each rank the time in ns that it waited for other ranks, summed over all steps."""
         return dict(self.lateness.waits.iter_rows())
+
+    @cached_property
+    def untold(self) -> frozenset[int]:
+        """Return the ranks that exchange messages whose waits are unknown, so that a short wait is no finding."""
+        return frozenset(
+            rank
+            for rank, known in self.accounts.items()
+            if known.steps["messages_ns"].count() == 0 and not known.exchanges.filter(stage_waits.MESSAGE).is_empty()
+        )
 
     @cached_property
     def queued_share(self) -> float:

@@ -37,7 +37,7 @@ def show(summary: dict[str, Any], out: Console, ranks: bool = True) -> None:
             widths.lines(Text(line), out)
         if ranks:
             out.print(_table(summary, out.width))
-        for remark in _remarks(summary):
+        for remark in _remarks(summary, ranks):
             widths.lines(Text(remark, style="dim"), out)
     out.file.write("".join(f"{line.rstrip()}\n" for line in captured.get().splitlines()))
 
@@ -136,8 +136,17 @@ def _table(summary: dict[str, Any], width: int) -> Any:
     return widths.fitted(made, width)
 
 
-def _remarks(summary: dict[str, Any]) -> list[str]:
-    sentences = list(summary["remarks"])
+def _untold(summary: dict[str, Any]) -> list[str]:
+    """Return a sentence that says why the table lacks the wait of ranks that exchange something; empty if none."""
+    ranks = [str(row["rank"]) for row in summary["ranks"] if row["wait_ms"] is None and row["role"] != "alone"]
+    if not ranks:
+        return []
+    named = f"rank{'s' * (len(ranks) > 1)} {', '.join(ranks[:_RANKS])}{' and more' * (len(ranks) > _RANKS)}"
+    return [f"The wait of {named} is unknown: calls that send or receive a message end before the message."]
+
+
+def _remarks(summary: dict[str, Any], ranks: bool) -> list[str]:
+    sentences = [*_untold(summary) * ranks, *summary["remarks"]]
     missing = summary["missing_ranks"]
     if missing:
         listed = ", ".join(map(str, missing[:_RANKS])) + " and more" * (len(missing) > _RANKS)
