@@ -166,6 +166,35 @@ def test_a_mean_without_single_long_steps_says_so(gate, lasting, tmp_path):
     assert "single" not in content["headline"] + metric(content, "mean step time")["why"]
 
 
+def test_two_long_steps_of_30_are_a_regression_of_the_mean(gate, tmp_path):
+    """Each run of the new version has two steps of 100 ms among steps of 30 ms; so do two runs of the base."""
+    chance, paths = random.Random(3), []
+    for number in range(10):
+        noise = made_runs.durations(made_runs.Noise(0.005), chance)[:30]
+        long = (11, 21) if number >= 5 or number < 2 else ()
+        steps = [100_000_000 if place in long else min(3 * ns, 36_000_000) for place, ns in enumerate(noise)]
+        paths.append(made_runs.write(str(tmp_path), 900 + number, steps))
+    usual, new = paths[:5], paths[5:]
+    code, content, _ = gate("--runs", *usual[2:], *usual[:1], "--versus", *new)
+    assert (code, metric(content, "mean of all steps")["verdict"]) == (0, "advisory")
+    equal = [made_runs.write(str(tmp_path), 950 + number, [30_000_000] * 30) for number in range(2)]
+    code, content, _ = gate("--runs", *usual[2:], *equal, "--versus", *new)
+    assert (code, metric(content, "mean of all steps")["verdict"]) == (1, "regression")
+    assert "single long steps)" in content["headline"] and "(+1" in content["headline"]
+    assert "In a run of the new version, 2 of 29 steps are long: they take 100.0 ms" in content["notes"][1]
+    assert "In a run of the base, 0 are." in content["notes"][1]
+    assert gate("--runs", *new, "--versus", *usual[2:], *equal)[0] == 0
+
+
+def test_a_run_that_is_named_several_times_counts_once(gate, pools, tmp_path):
+    run = pools["usual"][0]
+    (tmp_path / "linked").symlink_to(run)
+    same = [run, f"{run}/", tmp_path / "linked", run]
+    code, content, err = gate("--runs", *same, "--versus", *pools["same"])
+    assert (code, content["runs"]) == (0, {"base": 1, "new": 5})
+    assert err.count("is named 4 times. It is one run, and counts once.") == 1
+
+
 @pytest.mark.parametrize("runs", [1, 5])
 @pytest.mark.parametrize(
     ("step", "mean", "verdict"),

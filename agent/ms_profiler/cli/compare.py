@@ -63,7 +63,7 @@ def _runs(path: str) -> "list[Digest]":
         sys.stderr.flush()
 
     try:
-        return digests(path, report if watched else None)
+        return digests(path, callback=report if watched else None)
     finally:
         if watched:
             sys.stderr.write("\r\x1b[K")

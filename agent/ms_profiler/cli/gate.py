@@ -139,14 +139,18 @@ def _compared(args: argparse.Namespace, rules: Any) -> int:
     from ms_profiler.gate import baseline, sides
 
     with _recorded(args) as found:
-        read = {side: sides.read_launched if getattr(args, side) else sides.read for side in found}
+
+        def read(side: str) -> list[Any]:
+            launched = bool(getattr(args, side))
+            return sides.read_launched(found[side]) if launched else sides.read(found[side], _say)
+
         if args.save:
-            return _save(args, read["base"](found["base"]), rules)
-        new = read["new"](found["new"])
+            return _save(args, read("base"), rules)
+        new = read("new")
         if args.baseline:
             gated = sides.gate_stored(baseline.read(args.baseline), new, rules)
         else:
-            gated = sides.gate(read["base"](found["base"]), new, rules)
+            gated = sides.gate(read("base"), new, rules)
         return _report(gated, args)
 
 

@@ -36,7 +36,8 @@ def decide(
         new: the figures of each new run, by name.
         rules: the rules that decide whether a figure is worse.
         floor_of: the step times of a stored baseline's runs. The threshold must not be smaller than their noise allows.
-        mean: whether work that recurs in some steps changed, as `basis.by_mean` tells. Then the mean step decides, too.
+        mean: whether work that recurs in some steps changed, as `basis.by_mean` tells. Then the mean step decides with
+            few runs, too.
         left_out: words for the steps that the mean steps leave out; empty for none.
         recorded: the ratio new / base of the recorded steps, if only some runs were sampled.
 
@@ -45,8 +46,11 @@ def decide(
     """
     refuse_low(rules, floor_of, len(new))
     judged = [found for name in figures.names([*base, *new]) if (found := _judge(name, base, new, rules)) is not None]
-    judged = [_recurring(one, base, new, rules) if mean and one.metric.kind is Kind.MEAN else one for one in judged]
-    judged = [_without(one, left_out) if left_out and one.metric.kind is Kind.MEAN else one for one in judged]
+    judged = [_recurring(one, base, new, rules, mean) if one.metric.kind is Kind.MEAN else one for one in judged]
+    if left_out:
+        judged = [_without(one, left_out) if one.metric.name == figures.MEAN else one for one in judged]
+    else:  # the two mean steps are the same
+        judged = [one for one in judged if one.metric.name != figures.WHOLE]
     judged.sort(key=lambda one: _ORDER.index(one.metric.kind))
     sides = [[run[figures.STEP].value for run in side] for side in (base, new)]
     noise_here = doubts.noise_of(sides)
@@ -189,18 +193,32 @@ def _single(
     return Judged(metric, base, new, Verdict.PASS, "" if new == base else f"{new - base:+,.6g}", ratio)
 
 
-def _recurring(one: Judged, base: Runs, new: Runs, rules: Rules) -> Judged:
-    """Return the mean step with a vote. Like the step time at equal speed, it gets half of `ALPHA`.
+def _recurring(one: Judged, base: Runs, new: Runs, rules: Rules, mean: bool) -> Judged:
+    """Return a mean step with a vote. Like the step time at equal speed, it gets half of `ALPHA`.
 
-    Only the time beyond the median step decides, so a slower machine cannot.
+    Only the time beyond the median step decides, so a slower machine cannot. Where it is not known that work recurs in
+    some steps, this time must be significant by itself.
+
+    Args:
+        one: the mean step.
+        base: the figures of each base run, by name.
+        new: the figures of each new run, by name.
+        rules: the rules that decide whether a figure is worse.
+        mean: whether work that recurs in some steps changed.
     """
     step = statistics.median(run[figures.STEP].value for run in base)
-    added = figures.excess(new, step) - figures.excess(base, step)
+    before, after = (figures.excesses(side, step, one.metric.name) for side in (base, new))
+    added = statistics.median(after) - statistics.median(before)
     share = added / one.base
-    beyond = share > rules.threshold and (one.p or 0) < significance.ALPHA / 2
-    if not (beyond if min(len(base), len(new)) >= RUNS else 1 + share >= rules.tripwire):
+    if min(len(before), len(after)) >= RUNS:
+        sure = mean or significance.larger(before, after) < significance.ALPHA / 2
+        longer = (one.ratio or 1) > 1 + rules.threshold and (one.p or 0) < significance.ALPHA / 2
+        worse = sure and longer and share > rules.threshold
+    else:
+        worse = mean and one.metric.name == figures.MEAN and 1 + share >= rules.tripwire
+    if not worse:
         return one
-    why = f"work that only some steps have takes {added:.3g} ms ({share:.1%}) longer"
+    why = f"work that only some steps have takes {added:.3g} ms a step ({share:.1%}) longer"
     return replace(one, verdict=Verdict.REGRESSION, why=why)
 
 
@@ -231,9 +249,9 @@ def _headline(verdict: Verdict, judged: list[Judged], mean: bool, left_out: str)
         if one.ratio and one.metric.name == figures.AT_SPEED
     )
     change += "".join(
-        f", on average {one.base:.4g} -> {one.new:.4g} ms ({one.ratio - 1:+.1%}{left_out and f', without {left_out}'})"
-        for one in judged
-        if mean and one.ratio and one.metric.kind is Kind.MEAN
+        f", on average {one.base:.4g} -> {one.new:.4g} ms ({one.ratio - 1:+.1%}{_which(one, left_out)})"
+        for one in _means(judged, mean)
+        if one.ratio
     )
     if verdict is Verdict.REGRESSION and worse:
         slower = step.verdict is Verdict.REGRESSION or len(worse) < len(regressed)
@@ -242,6 +260,17 @@ def _headline(verdict: Verdict, judged: list[Judged], mean: bool, left_out: str)
     if verdict is Verdict.INCONCLUSIVE:
         return f"{change}, which these runs do not decide."
     return f"{change}."
+
+
+def _means(judged: list[Judged], mean: bool) -> list[Judged]:
+    """Return the mean step that the sentence about the verdict tells; at most one."""
+    known = [one for one in judged if one.metric.kind is Kind.MEAN]
+    worse = [one for one in known if one.verdict is Verdict.REGRESSION]
+    return worse[:1] or [one for one in known if mean and one.metric.name == figures.MEAN]
+
+
+def _which(one: Judged, left_out: str) -> str:
+    return f", {'with' if one.metric.name == figures.WHOLE else 'without'} {left_out}" if left_out else ""
 
 
 def _listed(names: list[str]) -> str:

@@ -1,11 +1,10 @@
 """The figures of a run that a gate examines, such as step time and counts, and the rule for each kind of figure."""
 
-import statistics
 from collections.abc import Iterable
 from dataclasses import dataclass
 from enum import Enum
 
-from ms_profiler.analysis.comparison import causes, outside_steps
+from ms_profiler.analysis.comparison import causes, outside_steps, recurrence
 from ms_profiler.analysis.comparison.digest import Digest
 
 #: name of the figure that decides about time
@@ -17,6 +16,8 @@ OWN_FIRST = "first step"
 AT_SPEED = "step time at equal speed"
 #: the mean step without single disturbed steps, as in `recurrence.mean`
 MEAN = "mean step time"
+#: the mean step with them
+WHOLE = "mean of all steps"
 
 
 class Kind(Enum):
@@ -24,7 +25,7 @@ class Kind(Enum):
 
     TIME = "decides, over runs"
     SPEED = "decides, over runs, where the step time is inconclusive"
-    MEAN = "decides, over runs, where work that recurs in some steps changed"
+    MEAN = "decides, over runs, where the time beyond the median step changed"
     ADVISORY = "advisory"
     COUNT = "decides, from a single run"
     MEMORY = "decides from a single run, with some room"
@@ -88,7 +89,7 @@ def metric(name: str) -> Metric:
         return Metric(name, Kind.TIME, "ms")
     if name == AT_SPEED:
         return Metric(name, Kind.SPEED, "ms")
-    if name == MEAN:
+    if name in (MEAN, WHOLE):
         return Metric(name, Kind.MEAN, "ms")
     if name in (FIRST, OWN_FIRST) or name.startswith((_PHASE, _SAMPLED_PHASE, _OUTSIDE)):
         return Metric(name, Kind.ADVISORY, "ms")
@@ -110,6 +111,7 @@ def of(digest: Digest, reference: Digest | None = None) -> dict[str, Figure]:
         found[AT_SPEED] = _single(at_speed / 1e6)
     if digest.step.mean_ns:
         found[MEAN] = _single(digest.step.mean_ns / 1e6)
+        found[WHOLE] = _single(recurrence.whole_mean(digest.step) / 1e6)
     if digest.step.first_ns is not None:
         found[FIRST] = _single(digest.step.first_ns / 1e6)
     if digest.step.own_first_ns is not None:
@@ -129,18 +131,19 @@ def of(digest: Digest, reference: Digest | None = None) -> dict[str, Figure]:
     return found
 
 
-def excess(runs: Iterable[dict[str, Figure]], step: float) -> float:
-    """Return by how much the mean step of a typical run is longer than its median step, in ms.
+def excesses(runs: Iterable[dict[str, Figure]], step: float, mean: str) -> list[float]:
+    """Return by how much the mean step of each run is longer than its median step, in ms.
 
     A run on a slower machine has a longer excess, too. So the excess of a run with a longer median step than `step` is
     divided by the factor between the two.
 
     Args:
-        runs: the figures of each run, by name; at least one run has a mean step.
+        runs: the figures of each run, by name; runs without a mean step are left out.
         step: the median step of the reference, in ms.
+        mean: the name of the mean step: `MEAN` or `WHOLE`.
     """
-    times = [(run[STEP].value, run[MEAN].value) for run in runs if MEAN in run]
-    return statistics.median((mean - middle) / max(middle / step, 1) for middle, mean in times)
+    times = [(run[STEP].value, run[mean].value) for run in runs if mean in run]
+    return [(value - middle) / max(middle / step, 1) for middle, value in times]
 
 
 def number(value: object) -> float:

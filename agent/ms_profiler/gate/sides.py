@@ -21,11 +21,14 @@ from ms_profiler.analysis.comparison import (
 from ms_profiler.analysis.comparison.causes import Contributor
 from ms_profiler.analysis.comparison.digest import Digest
 from ms_profiler.analysis.comparison.sampled import Sampled
+from ms_profiler.analysis.driver import engine
+from ms_profiler.analysis.metrics.advice.base import length
 from ms_profiler.errors import StoreError, UsageError
 from ms_profiler.gate import baseline, comparable, decide, figures
 from ms_profiler.gate.baseline import Baseline
 from ms_profiler.gate.errors import IncompleteError
-from ms_profiler.gate.verdicts import Decision, Rules
+from ms_profiler.gate.figures import Kind
+from ms_profiler.gate.verdicts import Decision, Rules, Verdict
 
 #: An operator is listed if it runs at least this much more often in a step than before. A smaller difference may be
 #: chance.
@@ -70,25 +73,34 @@ class Gated:
         }
 
 
-def read(paths: Sequence[str], callback: Callable[[str], None] | None = None) -> list[Digest]:
-    """Return the digest (key figures) of each run at some paths.
+def read(paths: Sequence[str], say: Callable[[str], None] | None = None) -> list[Digest]:
+    """Return the digest (key figures) of each run at some paths; a result that several paths name counts once.
 
     Args:
         paths: result directories, folders with several of them, or traces.
-        callback: called with each path before it is read.
+        say: called with a sentence about results that several paths name.
 
     Raises:
         StoreError: a path does not exist.
         IncompleteError: a path holds nothing that can be read.
     """
     found: list[Digest] = []
+    known: dict[str, int] = {}
     for path in paths:
         try:
-            found += runs.digests(path, callback)
+            results = engine.find([path])
+            places = {os.path.realpath(result) for result in results}
+            again = sorted(places & set(known))
+            known |= dict.fromkeys(places, 1) | {place: known[place] + 1 for place in again}
+            if len(again) < len(places):
+                found += runs.digests(path, again)
         except StoreError as error:
             if not os.path.exists(path):
                 raise
             raise IncompleteError(str(error.args[0]), error.remedy) from None
+    for place, times in known.items():
+        if say is not None and times > 1:
+            say(f"{place} is named {times} times. It is one run, and counts once.")
     return found
 
 
@@ -167,13 +179,26 @@ def _left_out(base: Sequence[Digest], new: Sequence[Digest]) -> str:
 
 
 def _explained(decision: Decision, base: Sequence[Digest], new: Sequence[Digest]) -> Gated:
+    means = [one for one in decision.judged if one.metric.kind is Kind.MEAN and one.verdict is Verdict.REGRESSION]
     notes = [
+        *([_long(base, new)] if means else []),
         *sampled.notes(sampled.of(base, new), ("the base", "the new version")),
         *rank_work.slower(repeats.typical(base), repeats.typical(new)),
         *map(outside_steps.sentence, outside_steps.changed(base, new)),
         *comparable.remarks(base[0].fingerprint, new[0].fingerprint),
     ]
     return Gated(decide.with_notes(decision, *notes), base, new)
+
+
+def _long(base: Sequence[Digest], new: Sequence[Digest]) -> str:
+    """Return a sentence about the long steps of both sides."""
+    (before, _), (after, each) = (recurrence.far_longer(side) for side in (base, new))
+    usual, steps = (statistics.median(getattr(run.step, name) for run in new) for name in ("median_ns", "count"))
+    lengths = f": they take {length(each)}, and the median step {length(usual)}" if each else ""
+    return (
+        f"In a run of the new version, {after} of {steps:g} steps are long{lengths}. In a run of the base, {before} "
+        f"are. A long step takes at least {recurrence.LONG:g} times as long as the median step."
+    )
 
 
 def _more_of(base: Sequence[Digest], new: Sequence[Digest]) -> list[dict[str, Any]]:

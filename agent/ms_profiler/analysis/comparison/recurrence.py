@@ -16,6 +16,8 @@ from ms_profiler.analysis.comparison.step_time import StepTime
 BLOCKS: Final = 5
 #: a step is left out if it takes more than this number of times as long as the longest step of a usual block
 FAR: Final = 3
+#: a step is called long if it takes at least this number of times as long as the median step
+LONG: Final = 1.5
 #: the mean step has parts of its own if it differs from the median step by more than this share of the median step
 APART: Final = 0.02
 #: long steps recur more in one run than in the other one if, of all pairs of a block (or a run) of each, more than this
@@ -86,6 +88,28 @@ def singles(step: StepTime) -> list[int]:
         step: the step times of the run.
     """
     return [*beyond(step.durations_ns), *step.long_sampled_ns]
+
+
+def whole_mean(step: StepTime) -> float:
+    """Return the mean step of a run with its single long steps, in ns.
+
+    Args:
+        step: the step times of the run, with their mean.
+    """
+    rest = step.count - len(beyond(step.durations_ns))
+    long = singles(step)
+    return (step.mean_ns * rest + sum(long)) / max(rest + len(long), 1)
+
+
+def far_longer(side: Sequence[Digest]) -> tuple[int, float]:
+    """Return the number of long steps of a typical run, and their median duration in ns; 0 without long steps.
+
+    Args:
+        side: the digests of some runs, at least one.
+    """
+    long = [[ns for ns in run.step.durations_ns if ns > LONG * run.step.median_ns] for run in side]
+    known = [ns for each in long for ns in each]
+    return round(median(map(len, long))), median(known) if known else 0.0
 
 
 def left_out(side: Sequence[Digest]) -> int:

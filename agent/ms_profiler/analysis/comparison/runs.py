@@ -1,7 +1,7 @@
 """Find the runs at a path, and merge the ranks of each launch into one digest (a small record of the run's figures)."""
 
 import os
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import fields, replace
 from typing import Final
 
@@ -44,11 +44,12 @@ def digest(path: str) -> Digest:
     return found[0]
 
 
-def digests(path: str, callback: Callable[[str], None] | None = None) -> list[Digest]:
+def digests(path: str, without: Collection[str] = (), callback: Callable[[str], None] | None = None) -> list[Digest]:
     """Return the digest of each run at a path, in the order in which they began.
 
     Args:
         path: a path as for `digest`, or a directory that holds several runs.
+        without: the real paths of results there that are left out.
         callback: called with each result before it is read.
 
     Raises:
@@ -58,6 +59,8 @@ def digests(path: str, callback: Callable[[str], None] | None = None) -> list[Di
 
     parts = []
     for result in engine.find([path]):
+        if os.path.realpath(result) in without:
+            continue
         if callback is not None:
             callback(result)
         parts.append(condense(engine.measured(result)))
