@@ -141,6 +141,22 @@ def test_a_slower_machine_is_no_module():
     ]
 
 
+def test_waits_for_a_processor_are_no_change_of_the_modules():
+    """On a busy machine, waits make each part twice as long. In one case, a layer works three times as long."""
+    parts = [f"net.layers.{number}" for number in range(8)] + ["Adam"]
+    twice = dict.fromkeys(parts, 20.0)
+
+    def run(waits, **changed):
+        found = made(network(**changed))
+        return replace(found, step=replace(found.step, queued_ns=waits * MS))
+
+    assert basis.causes([run(0)], [run(0)]).told == []
+    (cause,) = causes_named(basis.causes([run(0)], [run(90, **twice)]))
+    assert cause == ("runnable", "waiting for a processor", 90)
+    found = causes_named(basis.causes([run(0)], [run(110, **twice | {"net.layers.3": 60.0})]))
+    assert found == [("runnable", "waiting for a processor", 110), ("module", "net.layers.3", 20)]
+
+
 def compiled(**changed):
     """Return the cells of a step whose network is compiled, so it is one module; `changed` has other times in ms."""
     times = {"CNN": 13.3, "Adam": 2.8, "other": 0.81, "backward": 0.39, "loss": 0.22, "zero_grad": 0.18, "run": 0.16}

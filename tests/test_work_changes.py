@@ -405,3 +405,20 @@ def test_in_a_job_whose_modules_work_alike_the_numbers_of_kernels_tell_no_change
     steps, found, spans = counted(4_500, bursts(4_500), lambda owner, number: 5, disturbed(3))
     kernels, tasks = on_a_device(found, lambda owner, number: 1, lambda number: number >= 3_000)
     assert lasting.summary(steps, kernels, spans, found, tasks)["shift"] is None
+
+
+def test_waits_for_a_processor_hide_no_change_of_the_work():
+    """Other programs make most operators three times as long before the change, but not in the fastest steps."""
+    chance = random.Random(2)
+    busy = [chance.random() < 0.8 for _ in range(600)]
+    steps, found, spans = counted(
+        600,
+        range(600),
+        lambda owner, number: 10 if owner == 3 and number >= 300 else 5,
+        slower=lambda owner, number: 3.0 if owner == 3 and number < 300 and busy[number] else 1.0,
+    )
+    change = work_changes.shift(shifts.alike(steps), steps, found, spans)
+    assert change is not None and (change["step"], change["latest"]) == (300, 300)
+    (module,) = change["modules"]
+    assert (module["module"], module["count_before"], module["count_after"]) == ("net.3", 5, 10)
+    assert module["after_ms"] / module["before_ms"] == pytest.approx(2, rel=0.2)

@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Final
 
-from ms_profiler.analysis.comparison import evidence, matching
+from ms_profiler.analysis.comparison import evidence, hidden_waits, matching
 from ms_profiler.analysis.comparison.digest import Cell, Digest
 from ms_profiler.analysis.comparison.module_changes import Tree
 from ms_profiler.analysis.comparison.moments import DEVICE, INTERRUPTED
@@ -128,7 +128,7 @@ def between(
     """
     was = {each.after: each.before for each in matches if each.before is not None and each.after is not None}
     now = {before: after for after, before in was.items()}
-    pairs = _Pairs(first, second, now)
+    pairs = _Pairs(*hidden_waits.apart(first, second), now)
     factor = pairs.factor()
     change = second.step.median_ns - first.step.median_ns
     explained = sampled.explained(change, second.told_ns - first.told_ns)

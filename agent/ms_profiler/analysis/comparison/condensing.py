@@ -6,7 +6,15 @@ from typing import Final
 
 import polars as pl
 
-from ms_profiler.analysis.comparison import counting, moments, outside_steps, recurrence, sampled, step_waits
+from ms_profiler.analysis.comparison import (
+    counting,
+    hidden_waits,
+    moments,
+    outside_steps,
+    recurrence,
+    sampled,
+    step_waits,
+)
 from ms_profiler.analysis.comparison.digest import (
     VERSION,
     Average,
@@ -60,6 +68,7 @@ def condense(measures: Measures) -> Digest:
         mean_ns=step.mean_ns + waits.missing_ns,
         excesses=tuple(waits.excesses),
         wait_blocks=waits.blocks,
+        queued_ns=hidden_waits.waited(measures, inside),
     )
     average = None
     if recurrence.apart(step.median_ns, step.mean_ns):

@@ -358,6 +358,7 @@ _ADDED: Final[dict[str, Any]] = {
     "long_sampled_ns": [],
     "excesses": [],
     "wait_blocks": None,
+    "queued_ns": None,
     "average": None,
     "outside": {},
     "own_work": {},

@@ -156,6 +156,7 @@ def merge(parts: Sequence[Digest]) -> Digest:
             long_sampled_ns=slowest.step.long_sampled_ns,
             excesses=slowest.step.excesses,
             wait_blocks=slowest.step.wait_blocks,
+            queued_ns=_known_mean([part.step.queued_ns for part in parts]),
         ),
         told_ns=_mean([part.told_ns for part in parts]),
         phases=_sums([part.phases for part in parts]),
@@ -193,7 +194,7 @@ def averaged(run: Digest) -> Digest:
     Args:
         run: the digest of the run; its mean step is known.
     """
-    step = replace(run.step, median_ns=run.step.mean_ns)
+    step = replace(run.step, median_ns=run.step.mean_ns, queued_ns=None)
     parts = {} if run.average is None else {item.name: getattr(run.average, item.name) for item in fields(Average)}
     return replace(run, step=step, average=None, **parts)
 
@@ -207,6 +208,11 @@ def _average(parts: Sequence[Digest]) -> Average | None:
 
 def _mean(values: Sequence[float]) -> int:
     return round(sum(values) / len(values))
+
+
+def _known_mean(values: Sequence[int | None]) -> int | None:
+    known = [value for value in values if value is not None]
+    return _mean(known) if len(known) == len(values) else None
 
 
 def _most(values: Sequence[int | None]) -> int | None:

@@ -31,6 +31,8 @@ class StepTime:
             all steps were recorded.
         wait_blocks: phase of `other_steps.KNOWN` -> its mean time in each block of all steady steps, ns; lacks phases
             that no step has. None if it is unknown.
+        queued_ns: the mean time for which the stepping thread waited for a processor in the usual steps (those of the
+            cells). None if it is unknown, or if other threads compute.
     """
 
     median_ns: int
@@ -46,3 +48,4 @@ class StepTime:
     long_sampled_ns: tuple[int, ...] = ()
     excesses: tuple[float, ...] = ()
     wait_blocks: dict[str, tuple[float, ...]] | None = None
+    queued_ns: int | None = None

@@ -8,6 +8,7 @@ step, and ten in each step from some step on, its work has changed for certain.
 import itertools
 import math
 import statistics
+from collections.abc import Callable
 from typing import Any, Final, NamedTuple
 
 import polars as pl
@@ -33,6 +34,8 @@ LENGTHS: Final = 512
 AGREES: Final = (0.5, 4.0)
 #: smallest part of the shortest step before the change that the changed modules gain or lose
 LEAST: Final = 0.01
+#: the median times of the modules tell the same change as those of the fastest steps if they differ up to this factor
+ALIKE: Final = 2.0
 #: largest number of modules that are named; and the smallest part of the largest change that each of them makes up
 NAMED: Final = 3
 WORTH: Final = 0.2
@@ -110,7 +113,10 @@ def shift(
     numbers = _numbers(counts, changed, place, searched.len())
     place = _refined(changed, found, operators, known, searched[place - 1 : place + 1])
     sides = known[max(place - NEAR, 0) : place], known[place : place + NEAR]
-    moved = _moved(_times(found, sides, changed, unsteady | set(places)), numbers)
+    middle, least = (
+        _times(found, sides, changed, unsteady | set(places), how) for how in (pl.Expr.median, pl.Expr.min)
+    )
+    moved = _credible(_moved(middle, numbers), _moved(least, numbers))
     gain_ns = sum(each.gain_ns for each in moved)
     # other programs lengthen most steps of a busy machine, but hardly the shortest one
     shortest_ns = min(table["duration_ns"].gather(sides[0]).to_list())
@@ -184,6 +190,21 @@ def _moved(times_ns: dict[str, tuple[float, float]], numbers: dict[str, tuple[in
     every = [_Moved(owner, numbers[owner], own) for owner, own in times_ns.items()]
     moved = [each for each in every if each.gain_ns * (each.counts[1] - each.counts[0]) > 0]
     return sorted(moved, key=lambda each: (-abs(each.gain_ns), each.owner))
+
+
+def _credible(usual: list[_Moved], fastest: list[_Moved]) -> list[_Moved]:
+    """Return the modules with their usual times; with those of their fastest steps where the two tell other changes.
+
+    Where other programs use the processor, a median contains waits, which may be longer before the change or after it.
+
+    Args:
+        usual: the modules with their median times.
+        fastest: the modules with the times of their fastest steps.
+    """
+    gains = [sum(each.gain_ns for each in moved) for moved in (usual, fastest)]
+    if not fastest or (gains[1] and 1 / ALIKE <= gains[0] / gains[1] <= ALIKE):
+        return usual
+    return fastest
 
 
 def _lengths(same: pl.DataFrame, last_ns: int, first_ns: int, gain_ns: float) -> tuple[float, float] | None:
@@ -347,25 +368,32 @@ def _main(places: dict[str, int], found: Ownership, searched: pl.Series) -> int 
 
 
 def _times(
-    found: Ownership, sides: tuple[pl.Series, pl.Series], owners: list[str], others: set[str]
+    found: Ownership,
+    sides: tuple[pl.Series, pl.Series],
+    owners: list[str],
+    others: set[str],
+    how: Callable[[pl.Expr], pl.Expr],
 ) -> dict[str, tuple[float, float]]:
     """Return the time of owners in a step before the change and after it, ns, both at the processor's speed before it.
 
-    The processor's speed changed by the median of (time after / time before) of the modules whose work is the same.
+    The processor's speed changed by the median of (time after / time before) of the modules whose work is the same. An
+    owner without records in most steps takes no time.
 
     Args:
         found: the owners of the time.
         sides: the sampled steps before the change and after it.
         owners: the owners whose times are returned.
         others: the owners that do not tell the processor's speed, because their work varies.
+        how: which of the times in the steps of a side counts: their median, or the shortest one.
     """
-    medians: list[dict[str, float]] = []
+    chosen: list[dict[str, float]] = []
     for side in sides:
         own = found.by_step.filter(pl.col("step").is_in(side.implode()))
-        # an owner takes no time in the steps without a row
-        rows = own.group_by("owner").agg(pl.col("self_ns").extend_constant(0, side.len() - pl.len()).median())
-        medians.append(dict(rows.iter_rows()))
-    before, after = medians
+        missing = side.len() - pl.len()
+        times = pl.col("self_ns").extend_constant(0, missing) if how is pl.Expr.median else pl.col("self_ns")
+        taken = pl.when(missing <= side.len() / 2).then(how(times)).otherwise(0)
+        chosen.append(dict(own.group_by("owner").agg(taken.cast(pl.Float64)).iter_rows()))
+    before, after = chosen
     ratios = [after[owner] / time for owner, time in before.items() if owner not in others and time and owner in after]
     speed = (statistics.median(ratios) if ratios else 1.0) or 1.0
     return {owner: (before.get(owner, 0.0), after.get(owner, 0.0) / speed) for owner in owners}
