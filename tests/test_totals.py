@@ -173,7 +173,8 @@ def test_evaluations_between_steps_are_part_of_the_totals(tmp_path, last):
     summary = analysed(tmp_path, StepSource.SCRIPT, plain, before)
     count = STEPS // 8 + 1
     some = sum(sampled(number) for number in range(0, STEPS, 8)) - 1 + last  # the first one is before all steps
-    assert summary["sampling"]["calls_between_steps"] == {"gaps": count - 1, "recorded": some}
+    between = summary["sampling"]["calls_between_steps"]
+    assert (between["gaps"], between["recorded"]) == (count - 1, some)
     found = net(summary)
     assert (found["count"], found["count_error"]) == (STEPS + CALLS * count, 0)
     assert found["total_ms"] == pytest.approx(STEPS * 3 + CALLS * count * 4)
@@ -208,7 +209,8 @@ def test_evaluations_recorded_only_while_the_machine_was_slow_do_not_stand_for_t
 
     before = evaluating(lambda number: number in evaluations, length, share=share, data=2)
     summary = analysed(tmp_path, StepSource.SCRIPT, plain, before)
-    assert summary["sampling"]["calls_between_steps"] == {"gaps": len(evaluations), "recorded": 4}
+    between = summary["sampling"]["calls_between_steps"]
+    assert (between["gaps"], between["recorded"]) == (len(evaluations), 4)
     found, true = net(summary), STEPS * 3 + sum(CALLS * length(number) * share(number) for number in evaluations)
     assert found["count"] == STEPS + CALLS * len(evaluations)
     assert found["total_ms"] == pytest.approx(true, rel=0.02)
@@ -220,12 +222,16 @@ def test_evaluations_recorded_only_while_the_machine_was_slow_do_not_stand_for_t
 
 def test_evaluations_of_which_none_was_sampled_are_not_in_the_totals_and_the_summary_says_so(tmp_path):
     summary = analysed(tmp_path, StepSource.SCRIPT, plain, evaluating(lambda number: number in (78, 118)))
-    assert summary["sampling"]["calls_between_steps"] == {"gaps": 2, "recorded": 0}
+    between = summary["sampling"]["calls_between_steps"]
+    assert (between["gaps"], between["recorded"]) == (2, 0)
     assert net(summary)["count"] == STEPS
     words = "they lack the calls of networks between steps, because none was sampled"
     assert words in steps_line.line(summary)
-    summary["sampling"]["calls_between_steps"]["recorded"] = 1
-    assert words not in steps_line.line(summary)
+    share = between["share"]
+    assert 0.01 < share < 1
+    for change in ({"recorded": 1}, {"share": 0.001}):
+        summary["sampling"]["calls_between_steps"] = between | change
+        assert words not in steps_line.line(summary)
 
 
 def test_a_burst_that_is_unlike_the_steps_that_it_stands_for_has_a_large_error(tmp_path):

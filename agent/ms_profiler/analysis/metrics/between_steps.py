@@ -46,6 +46,11 @@ class Gaps:
     table: pl.DataFrame
     times: pl.DataFrame
 
+    @property
+    def called_ns(self) -> int:
+        """Return the time of all calls of networks in the gaps, in ns."""
+        return int(self.times.filter(pl.col("part") == _CALLED)["ns"].sum())
+
 
 def table(steps: Steps, spans: pl.DataFrame) -> pl.DataFrame:
     """Return the gaps after each step: `row` of the next step, `start_ns`, `end_ns`, and `long`.

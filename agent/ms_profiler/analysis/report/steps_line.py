@@ -9,6 +9,8 @@ from ms_profiler.analysis.report.durations import milliseconds
 
 #: The line states the cost of recording a step from this share of the median step on.
 NOTICED: Final = 0.05
+#: smallest time of calls between steps, as a share of the steps, for which the line says that the totals lack them
+LACKING: Final = 0.01
 #: title of a table -> how to get its rows from a summary; the rows say whether they are scaled to all steps
 _SCALED: Final[dict[str, Callable[[dict[str, Any]], Iterable[dict[str, Any]]]]] = {
     "operators": lambda summary: summary["top_operators"],
@@ -67,10 +69,11 @@ def _recorded(summary: dict[str, Any]) -> str:
 
 
 def _unseen(sampling: dict[str, Any]) -> str:
-    """Return words that the totals lack the work between steps; empty if some of it was recorded, or there is none."""
+    """Return words that the totals lack the work between steps; empty if some was recorded, or if it hardly counts."""
     between = sampling["calls_between_steps"]
-    lacking = between and not between["recorded"]
-    return "; they lack the calls of networks between steps, because none was sampled" if lacking else ""
+    if not between or between["recorded"] or between["share"] < LACKING:
+        return ""
+    return "; they lack the calls of networks between steps, because none was sampled"
 
 
 def _extra(summary: dict[str, Any]) -> str:

@@ -28,7 +28,13 @@ def summary(measures: Measures) -> dict[str, Any] | None:
         "sampled": measures.steps.recorded.height,
         "stretches": int(sampling.strata(table).n_unique()),
         "first_left_out": int(table.filter(pl.col("content") == tables.COARSE)["number"][0]),
-        "calls_between_steps": {"gaps": gaps.height, "recorded": int(gaps["recorded"].sum())} if gaps.height else None,
+        "calls_between_steps": {
+            "gaps": gaps.height,
+            "recorded": int(gaps["recorded"].sum()),
+            "share": round(measures.totals.between.called_ns / max(int(table["duration_ns"].sum()), 1), 6),
+        }
+        if gaps.height
+        else None,
         "why": "recording all steps took more than overhead_budget; `scaled` totals are estimates for the whole run, "
         "`_error` is their standard error; they contain the cost of recording; figures of a step are those of sampled "
         "steps",
