@@ -135,7 +135,7 @@ def between(
     floor = max(LEAST, min(spread, MOST)) * first.step.median_ns
     found = [*pairs.waits(), *pairs.modules(factor, max(SHOWN * abs(change), floor))]
     if factor != 1:
-        found.append(pairs.alike(factor))
+        found.append(pairs.alike(factor, spread))
     known = [
         replace(
             each,
@@ -245,11 +245,16 @@ class _Pairs:
         """Return the computing time of a step of the second run, ns."""
         return sum(after for (kind, _), (_, after) in self.ns.items() if kind in (MODULE, OUTSIDE, KERNEL))
 
-    def alike(self, factor: float) -> Contributor:
-        """Return the contributor for the change by the common factor."""
+    def alike(self, factor: float, spread: float) -> Contributor:
+        """Return the contributor for the change by the common factor.
+
+        Args:
+            factor: the common factor.
+            spread: the usual variation of steps, as a share of the step.
+        """
         found = [before for (kind, _), (before, _) in self.ns.items() if kind in (MODULE, OUTSIDE, KERNEL)]
         more = sum(round(before * factor) - before for before in found)
-        name = f"everything alike, by a factor of {factor:.2f}"
+        name = f"everything alike, by a factor of {common_factor.worded(factor, spread)}"
         reason = evidence.machine(self.first, self.second)
         return Contributor(ALIKE, name, "", "", None, None, more, 0.0, reason, False)
 

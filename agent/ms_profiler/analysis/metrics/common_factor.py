@@ -59,6 +59,20 @@ def agrees(ratio: float, common: float) -> bool:
     return abs(ratio - common) <= max(BEYOND, abs(common - 1) / 2)
 
 
+def worded(common: float, spread: float) -> str:
+    """Return the common factor for people; its range if the speed varies by more than `EVEN` without a change.
+
+    All parts of a step vary together with the speed of the machine, so their agreement does not show this variation.
+
+    Args:
+        common: the factor.
+        spread: the usual variation of steps, as a share of the step.
+    """
+    if spread <= EVEN:
+        return f"{common:.2f}"
+    return f"{common / (1 + spread):.2f} to {common * (1 + spread):.2f}"
+
+
 def noise(ratios: Sequence[Ratio], common: float) -> float:
     """Return the largest change beyond the common factor that is noise, as a part of the time.
 

@@ -12,6 +12,7 @@ from ms_profiler.analysis.comparison.recurrence import apart, single
 from ms_profiler.analysis.comparison.sampled import Sampled, in_all_steps
 from ms_profiler.analysis.comparison.side import Side
 from ms_profiler.analysis.metrics.advice.base import length, size
+from ms_profiler.analysis.metrics.common_factor import worded
 from ms_profiler.analysis.report.bounded import PARTS
 
 #: number of rows of a table by default
@@ -170,7 +171,8 @@ def _why(found: Comparison) -> Sheet:
         if each.told and (each.evidence or renamed):
             below.append(f"{each.name}: {renamed}{each.evidence}".removesuffix("; "))
     if found.causes.factor != 1:
-        beyond = f"beyond the common factor {found.causes.factor:.2f} of all computing"
+        factor = worded(found.causes.factor, found.causes.spread)
+        beyond = f"beyond the common factor {factor} of all computing"
         below.append(f"The other changes are those {beyond}, so they are not the difference of before and after.")
     return Sheet("Why", ("contributor", "before", "after", "change", "share"), tuple(rows), tuple(below))
 
