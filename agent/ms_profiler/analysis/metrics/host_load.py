@@ -100,17 +100,9 @@ def averaged(known: pl.DataFrame, recording: tables.Recording, most: int) -> pl.
     times = samples.filter((pl.int_range(pl.len()) % every == 0).over("process")).select("process", "time_ns")
     # one query for all numbers: a query for each takes a millisecond, and there are some hundred numbers
     numbered = known.with_columns(number=pl.struct("process", "name", "native_tid", "unit").rle_id())
-    whole = pl.col("value") * (pl.col("end_ns") - pl.col("start_ns")) / 1e9
-    numbered = numbered.with_columns(before=(whole.cum_sum() - whole).over("number"))
     extent = numbered.group_by("number").agg(pl.col("process", "start_ns").first(), pl.col("end_ns").last())
     points = extent.join(times, on="process").filter(pl.col("time_ns").is_between("start_ns", "end_ns"))
-    placed = (
-        points.select("number", "time_ns")
-        .sort("number", "time_ns")
-        .join_asof(numbered, left_on="time_ns", right_on="start_ns", by="number", check_sortedness=False)
-    )
-    length = pl.min_horizontal("time_ns", "end_ns") - pl.col("start_ns")
-    summed = placed.with_columns(sum=pl.col("before") + pl.col("value") * length / 1e9)
+    summed = _integrals(numbered, points.select("number", "time_ns").sort("number", "time_ns"))
     next_ns, grown = pl.col("time_ns").shift(-1), pl.col("sum").shift(-1) - pl.col("sum")
     cut = summed.with_columns(
         start_ns="time_ns",
@@ -178,21 +170,49 @@ def amounts(known: pl.DataFrame, metrics: Sequence[Metric], during: pl.DataFrame
     return total
 
 
+def beside(host: pl.DataFrame, process: int, during: pl.DataFrame, ranks: int = 1) -> pl.Series | None:
+    """Return the seconds of processor time that other processes took in each interval; None if it is unknown.
+
+    The result may be below 0 by a little, because the numbers of the job and of the machine are not of one moment.
+
+    Args:
+        host: the numbers over time, from `shown`.
+        process: the process whose samples have the numbers of the whole machine.
+        during: the intervals, `start_ns` and `end_ns`, without overlap, sorted by time.
+        ranks: the number of ranks of the job. Other ranks have separate results, so each of them is assumed to use as
+            much processor time as this rank.
+    """
+    job = amounts(host, (host_metrics.USER, host_metrics.SYSTEM), during)
+    seen = host.filter(pl.col("process") == process)
+    busy = amounts(seen, (*host_metrics.BUSY, *host_metrics.INTERRUPTS), during)
+    if busy is None:
+        return None
+    return busy if job is None else busy - job * ranks
+
+
 def integral(part: pl.DataFrame, times: pl.Series) -> pl.Series:
     """Return for each time the sum of value * seconds over the intervals up to this time.
 
     Args:
         part: intervals with a `value`, without overlap, sorted by time.
-        times: the times, in ns.
+        times: the times, in ns, sorted.
     """
-    each = part["value"] * (part["end_ns"] - part["start_ns"]).cast(pl.Float64) / 1e9
-    before = pl.concat([pl.Series([0.0]), each.cum_sum()])
-    at = part["start_ns"].search_sorted(times, side="right").cast(pl.Int64) - 1
-    inside = at.clip(0)
-    length = _least(times, part["end_ns"].gather(inside)) - part["start_ns"].gather(inside)
-    sums = before.gather(inside) + part["value"].gather(inside) * length.cast(pl.Float64) / 1e9
-    return pl.select(pl.when(at >= 0).then(sums).otherwise(0.0)).to_series()
+    number = pl.lit(0, pl.UInt32).alias("number")
+    points = pl.DataFrame({"time_ns": times}).with_columns(number)
+    return _integrals(part.with_columns(number), points)["sum"].fill_null(0.0)
 
 
-def _least(one: pl.Series, other: pl.Series) -> pl.Series:
-    return pl.select(pl.min_horizontal(one, other.alias("other"))).to_series()
+def _integrals(parts: pl.DataFrame, points: pl.DataFrame) -> pl.DataFrame:
+    """Return the points with `sum`: the sum of value * seconds over the intervals of their number up to their time.
+
+    The result has the interval of each point, too. It has no interval and no sum before the first interval.
+
+    Args:
+        parts: intervals with a `value` of each `number`, without overlap, sorted by number and time.
+        points: `number` and `time_ns`, sorted by both.
+    """
+    whole = pl.col("value") * (pl.col("end_ns") - pl.col("start_ns")) / 1e9
+    summed = parts.with_columns(before=(whole.cum_sum() - whole).over("number"))
+    placed = points.join_asof(summed, left_on="time_ns", right_on="start_ns", by="number", check_sortedness=False)
+    length = pl.min_horizontal("time_ns", "end_ns") - pl.col("start_ns")
+    return placed.with_columns(sum=pl.col("before") + pl.col("value") * length / 1e9)

@@ -174,17 +174,11 @@ def crowd(
     beside = whole - own_ran if used is not None and own_ran else 0.0
     pressure = waited / max(waited + ran, 1.0)
     full = 0 < processors < threads or 0 < processors * FULL * length <= whole
-    taken = _taken(host, process, during)
-    alone = full or (taken is not None and taken < OTHERS * length)
+    others = host_load.beside(host, process, during)
+    stolen = host_load.amounts(host.filter(pl.col("process") == process), (host_metrics.STOLEN,), during)
+    taken = None if others is None else float(others.sum()) + (0.0 if stolen is None else float(stolen.sum()))
+    alone = full or (taken is not None and taken * 1e9 < OTHERS * length)
     return Crowd(min(own / length, 1.0), pressure, 0.0 if alone else pressure, beside / length)
-
-
-def _taken(host: pl.DataFrame, process: int, during: pl.DataFrame) -> float | None:
-    """Return the processor time, ns, that neither the job nor an idle processor took; None if it is unknown."""
-    job = host_load.amounts(host, (host_metrics.USER, host_metrics.SYSTEM), during)
-    seen = host.filter(pl.col("process") == process)
-    whole = host_load.amounts(seen, (*host_metrics.BUSY, *host_metrics.INTERRUPTS, host_metrics.STOLEN), during)
-    return None if job is None or whole is None else max(float(whole.sum()) - float(job.sum()), 0.0) * 1e9
 
 
 def queued(known: pl.DataFrame, during: pl.DataFrame) -> float:

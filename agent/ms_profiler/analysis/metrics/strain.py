@@ -96,10 +96,9 @@ class Load:
         # processor time of all processes of the job
         used = host_load.amounts(known, (names.USER, names.SYSTEM), during)
         self.own = sure() if used is None else used
-        self.busy = busy = counted(*names.BUSY, *names.INTERRUPTS)
-        # other ranks have separate results, so each of them is assumed to use as much processor time as this rank
-        ranks = max(recording.info.world_size, 1)
-        self.others = None if busy is None else (busy - self.own * ranks).clip(0)
+        self.busy = counted(*names.BUSY, *names.INTERRUPTS)
+        others = host_load.beside(known, steps.process, during, max(recording.info.world_size, 1))
+        self.others = None if others is None else others.clip(0)
         self.stolen = sure(names.STOLEN)
         self.machine = sure(*names.BUSY, *names.INTERRUPTS, names.IDLE, names.DISK_WAIT, names.STOLEN)
         self.periods, self.throttled = sure(names.PERIODS), sure(names.THROTTLED)
