@@ -18,6 +18,8 @@ WAIT_SHARE: Final = 0.05
 SHORT: Final = 0.1
 #: if the cause of a rank's lateness takes a part of the lateness between these limits, the two count as equal
 WHOLE: Final = (0.8, 1.25)
+#: ranks made different numbers of steps if the numbers differ by more than this share
+UNEVEN: Final = 0.02
 #: largest number of steps that are listed
 STEPS: Final = 1000
 
@@ -51,7 +53,7 @@ def summary(job: WholeJob) -> dict[str, Any]:
             for row in found.critical.head(STEPS).iter_rows(named=True)
         ],
         "goodput": None if job.goodput is None else _goodput(job.goodput),
-        "remarks": [*job.ended, *job.remarks],
+        "remarks": [*job.ended, *_uneven(job), *job.remarks],
     }
 
 
@@ -219,6 +221,18 @@ def _rank(job: WholeJob, rank: int) -> dict[str, Any]:
 
 def _ranks(ranks: list[int]) -> str:
     return f"Rank {ranks[0]}" if len(ranks) == 1 else f"Ranks {_listed(ranks)}"
+
+
+def _uneven(job: WholeJob) -> list[str]:
+    """Return a sentence about ranks that made more steps than others; none if a rank did not end normally."""
+    counts: dict[int, list[int]] = {}
+    for rank, known in job.accounts.items():
+        if known.stepped:
+            counts.setdefault(known.steps.height, []).append(rank)
+    most, least = max(counts, default=0), min(counts, default=0)
+    if job.ended or most - least <= max(1, UNEVEN * most):
+        return []
+    return [f"{_ranks(sorted(counts[most]))} made {most} steps, {_ranks(sorted(counts[least])).lower()} made {least}."]
 
 
 def _listed(ranks: list[int]) -> str:

@@ -126,7 +126,8 @@ def lateness(own: pl.DataFrame, total_ns: int, within_ns: int | None = None) -> 
             column `exchange_ns`: the time of the rank in the exchanges of the step. No wait is longer than it. It may
             also have the columns `weight`, the number of steps for which a sampled step stands, and `messages_ns`, the
             time in which the rank only waits in messages. The last rank waits in messages, too, because the ranks do
-            not leave a message together.
+            not leave a message together. Ranks wait only for ranks with the same value in the column `first`, if it
+            exists.
         total_ns: the time of all steps and of the time between them, in ns. It is at least the sum over all steps of
             the longest own time.
         within_ns: the time of the steps alone, in ns; by default `total_ns`. Whether a rank is late is judged by the
@@ -147,8 +148,9 @@ def lateness(own: pl.DataFrame, total_ns: int, within_ns: int | None = None) -> 
     punctual = table.filter(~pl.col("rank").is_in(names)).join(moments, on=["rank", "step"], how="anti")
     others = punctual.group_by("step").agg(pl.col("own_ns").max().alias("rest_ns"))
     lost = most.join(others, on="step").select((pl.col("own_ns") - pl.col("rest_ns")).clip(lower_bound=0).sum()).item()
+    among = ["step", *(["first"] if "first" in table.columns else [])]
     waits = table.with_columns(
-        wait_ns=pl.min_horizontal(pl.col("own_ns").max().over("step") - pl.col("own_ns"), "exchange_ns")
+        wait_ns=pl.min_horizontal(pl.col("own_ns").max().over(among) - pl.col("own_ns"), "exchange_ns")
     )
     in_messages = pl.col("messages_ns" if "messages_ns" in waits.columns else "wait_ns")
     sums = waits.group_by("rank").agg(pl.max_horizontal("wait_ns", in_messages).sum().alias("wait_ns"))

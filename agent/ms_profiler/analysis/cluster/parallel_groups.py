@@ -50,3 +50,19 @@ def of_kind(
     """
     found = {name: purpose(name, purposes, words) for name, ranks in groups.items() if len(ranks) > 1}
     return {name: text for name, text in found.items() if text}
+
+
+def connected(used: Mapping[int, Iterable[Sequence[int]]]) -> dict[int, int]:
+    """Return for each rank the lowest rank that exchanges with it, directly or through other ranks.
+
+    Ranks with different results never wait for each other.
+
+    Args:
+        used: rank -> the ranks of each group that it used.
+    """
+    found = {rank: rank for rank in used}
+    for groups in used.values():
+        for group in groups:
+            joined = {found[rank] for rank in group if rank in found}
+            found = {rank: min(joined) if first in joined else first for rank, first in found.items()}
+    return found

@@ -15,6 +15,7 @@ from ms_profiler.analysis.cluster import (
     goodput,
     late_causes,
     lateness,
+    parallel_groups,
     sampled_steps,
     separate_jobs,
     stage_bubbles,
@@ -130,8 +131,19 @@ class WholeJob:
         sums = times.select(pl.col("passed_ns", "within_ns", "count").sum().cast(pl.Int64)).row(0)
         weighted = known.join(sampled_steps.weights(known, shared), on="step", how="left", maintain_order="left")
         own_times = weighted.select("rank", "step", "exchange_ns", "weight", "messages_ns", own_ns=own)
+        own_times = own_times.with_columns(first=pl.col("rank").replace(self._connected))
         found = lateness.lateness(own_times, *sums[:2])
         return replace(found, passed=max(sums[2], found.steps), made=sampled_steps.made(known))
+
+    @property
+    def _connected(self) -> dict[int, int]:
+        """Return for each rank the lowest rank that exchanges with it; all ranks are one if a group is unknown."""
+        every = list(self.accounts)
+        used = {
+            rank: [known.groups.get(name, every) for name in known.exchanges["group"].unique(maintain_order=True)]
+            for rank, known in self.accounts.items()
+        }
+        return parallel_groups.connected(used)
 
     @cached_property
     def causes(self) -> dict[int, Cause]:
