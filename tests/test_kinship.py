@@ -1,7 +1,7 @@
 """A child of multiprocessing finds the result of the process that started it, without an environment variable."""
 
 import json
-import os
+import posix
 import subprocess
 import sys
 
@@ -100,7 +100,7 @@ def test_a_launcher_s_rank(tmp_path):
 
 def test_a_process_without_a_profiled_parent(monkeypatch):
     monkeypatch.setattr(sys, "orig_argv", [*sys.orig_argv, "--multiprocessing-fork"])
-    monkeypatch.setattr(os, "getppid", lambda: 0)
+    monkeypatch.setattr(posix, "getppid", lambda: 0)
     assert kinship.find({}) is None
     assert alive.parent_of(0) == 0
 

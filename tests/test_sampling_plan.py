@@ -9,7 +9,7 @@ from ms_profiler.job.frameworks.mindspore.sampling_plan import BATCHES, PAUSE, W
 def clock(monkeypatch):
     """Return a clock whose time the test sets."""
     now = SimpleNamespace(value=100.0)
-    monkeypatch.setattr(sampling_plan.time, "monotonic", lambda: now.value)
+    monkeypatch.setattr(sampling_plan.clock, "monotonic", lambda: now.value)
     return now
 
 

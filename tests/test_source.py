@@ -4,6 +4,7 @@ It leaves the device to a profiler of the script.
 """
 
 import os
+import posix
 from contextlib import nullcontext
 from types import SimpleNamespace
 
@@ -260,7 +261,7 @@ def test_a_fork_child_leaves_its_parents_alone(begin, monkeypatch):
     tracing = Tracing()
     session = begin(tracing)
     asked = list(tracing.requests)
-    monkeypatch.setattr(os, "getpid", lambda: -1)
+    monkeypatch.setattr(posix, "getpid", lambda: -1)
     session.device.release()
     session.device.resume()
     session.device.look()
@@ -342,7 +343,7 @@ def test_times_of_an_npu_are_of_the_wall_clock(begin):
 def test_a_fork_child_that_uses_a_gpu_reports_that_it_is_not_recorded(begin, monkeypatch):
     tracing = Tracing(in_use=False)
     session = begin(tracing)
-    monkeypatch.setattr(os, "getpid", lambda: -1)
+    monkeypatch.setattr(posix, "getpid", lambda: -1)
     session.device.look()
     assert session.noted == {}
     tracing.in_use = True

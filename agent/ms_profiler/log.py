@@ -7,6 +7,7 @@ A failed write raises no signal in the job.
 """
 
 import os
+import posix
 import stat
 import sys
 
@@ -36,7 +37,7 @@ def keep_to(start: "os.stat_result | None") -> None:
 
 def _stderr() -> "os.stat_result | None":
     try:
-        return os.fstat(2)
+        return posix.fstat(2)
     except OSError:
         return None
 
@@ -87,14 +88,14 @@ def write(text: str) -> None:
 def is_open() -> bool:
     """Return whether descriptor 2 is open and still the same file as at the start."""
     now = _stderr()
-    return now is not None and _start is not None and os.path.samestat(now, _start)
+    return now is not None and _start is not None and (now.st_ino, now.st_dev) == (_start.st_ino, _start.st_dev)
 
 
 def has_reader() -> bool:
     """Return whether stderr is a pipe or a socket, so that a reader may wait until all writers have closed it."""
     if not is_open():
         return False
-    mode = os.fstat(2).st_mode
+    mode = posix.fstat(2).st_mode
     return stat.S_ISFIFO(mode) or stat.S_ISSOCK(mode)
 
 
@@ -130,14 +131,14 @@ def _write_now(data: bytes) -> None:
     non-blocking, if the kernel supports that. A file on a full disk would accept only a part of a line. So this
     function first checks the free space.
     """
-    mode = os.fstat(2).st_mode
+    mode = posix.fstat(2).st_mode
     if stat.S_ISREG(mode):
-        space = os.fstatvfs(2)
+        space = posix.fstatvfs(2)
         if space.f_bavail * space.f_frsize >= len(data):
-            os.write(2, data)
+            posix.write(2, data)
         return
     try:
-        os.pwritev(2, (data,), -1, _NO_WAIT)
+        posix.pwritev(2, (data,), -1, _NO_WAIT)
         return
     except BlockingIOError:
         return
@@ -151,4 +152,4 @@ def _write_now(data: bytes) -> None:
     poll = select.poll()
     poll.register(2, select.POLLOUT)
     if any(events & select.POLLOUT for _, events in poll.poll(0)):
-        os.write(2, data)
+        posix.write(2, data)

@@ -3,6 +3,7 @@
 import os
 import sys
 
+from ms_profiler import paths
 from ms_profiler.job import apart
 from ms_profiler.job.detached import Detached
 
@@ -43,4 +44,4 @@ def detach(words: list[str], output: int) -> None:
 
 def _root() -> str:
     """Return the directory that holds the package."""
-    return os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
+    return paths.dirname(paths.dirname(paths.dirname(paths.abspath(__file__))))

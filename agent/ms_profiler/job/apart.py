@@ -59,7 +59,7 @@ def above(descriptor: int) -> int:
 
 def pipe() -> tuple[int, int]:
     """Return the read end and the write end of a new pipe, both with numbers above 2."""
-    reader, writer = os.pipe()
+    reader, writer = posix.pipe()
     try:
         reader = above(reader)
     except BaseException:
@@ -75,18 +75,18 @@ def _by_shell(command: Sequence[str], environment: Mapping[str, str], output: in
         number for number in map(int, posix.listdir("/proc/self/fd")) if number > 2 and _is_inheritable(number)
     ]
     actions: list[tuple[int, ...]] = [
-        (os.POSIX_SPAWN_OPEN, 0, os.devnull, os.O_RDONLY, 0),  # type: ignore[list-item]
-        (os.POSIX_SPAWN_DUP2, output, 1),
-        (os.POSIX_SPAWN_DUP2, errors, 2),
-        *((os.POSIX_SPAWN_CLOSE, number) for number in inherited),
-        (os.POSIX_SPAWN_DUP2, writer, 3),
+        (posix.POSIX_SPAWN_OPEN, 0, os.devnull, posix.O_RDONLY, 0),  # type: ignore[list-item]
+        (posix.POSIX_SPAWN_DUP2, output, 1),
+        (posix.POSIX_SPAWN_DUP2, errors, 2),
+        *((posix.POSIX_SPAWN_CLOSE, number) for number in inherited),
+        (posix.POSIX_SPAWN_DUP2, writer, 3),
     ]
     line = [SHELL, "-c", _SCRIPT, SHELL, *command]
     try:
         try:
-            shell = os.posix_spawn(SHELL, line, environment, file_actions=actions, setsid=True)
+            shell = posix.posix_spawn(SHELL, line, environment, file_actions=actions, setsid=True)
         except NotImplementedError:  # Python was built with a C library before glibc 2.26
-            shell = os.posix_spawn(SHELL, line, environment, file_actions=actions)
+            shell = posix.posix_spawn(SHELL, line, environment, file_actions=actions)
     except BaseException:
         posix.close(reader)
         raise
@@ -97,7 +97,7 @@ def _by_shell(command: Sequence[str], environment: Mapping[str, str], output: in
     finally:
         posix.close(reader)
     try:
-        os.waitpid(shell, 0)
+        posix.waitpid(shell, 0)
     except ChildProcessError:
         pass  # the job ignores SIGCHLD, or its own handler has collected the shell
     return int(text)
@@ -105,6 +105,6 @@ def _by_shell(command: Sequence[str], environment: Mapping[str, str], output: in
 
 def _is_inheritable(descriptor: int) -> bool:
     try:
-        return os.get_inheritable(descriptor)
+        return posix.get_inheritable(descriptor)
     except OSError:
-        return False  # os.listdir used this descriptor to read the folder, and has closed it
+        return False  # posix.listdir used this descriptor to read the folder, and has closed it

@@ -3,10 +3,10 @@
 When one rank fails, torchrun starts all ranks again. Each of these attempts makes its own result directory.
 """
 
-import os
 import posix
 from collections.abc import Mapping
 
+from ms_profiler import paths
 from ms_profiler.job.process import Identity
 from ms_profiler.store import anonymous, layout, run_info
 
@@ -34,7 +34,7 @@ def earlier(folder: str, own: Identity, info: run_info.RunInfo, environ: Mapping
             if not name.endswith((layout.SUFFIX, layout.TORCH_SUFFIX)):
                 continue
             try:
-                known = run_info.read_run(layout.run_info_path(os.path.join(folder, name)))
+                known = run_info.read_run(layout.run_info_path(paths.join(folder, name)))
             except (OSError, ValueError):
                 continue
             same = (known.host, known.boot_id, known.rank) == (info.host, info.boot_id, own.rank)

@@ -7,6 +7,7 @@ starting interpreter has loaded. So a process that never imports a framework los
 
 import _signal  # type: ignore[import-not-found]
 import os
+import posix
 import sys
 
 from ms_profiler.job import helper, origin
@@ -41,21 +42,21 @@ def _activate() -> None:
     if not _is_main() or helper.is_tool(sys.orig_argv):
         return
     _companion = helper.is_companion(sys.orig_argv, os.environ)
-    _pid = os.getpid()
+    _pid = posix.getpid()
     try:
-        origin.directory = os.getcwd()
+        origin.directory = posix.getcwd()
     except OSError:
         origin.directory = ""  # the current directory was deleted
     try:
         # `sys.stderr` is None if descriptor 2 was closed when Python started. Another file may have the number 2 by
         # now, for example the `.pth` file that calls this function.
-        _stderr = os.fstat(2) if sys.stderr is not None else None
+        _stderr = posix.fstat(2) if sys.stderr is not None else None
     except OSError:
         pass
     for name in PLUGINS:
         import_hook.watch(name, before=_begins, after=_imported)
     if _companion == helper.FORK_SERVER:
-        os.register_at_fork(after_in_child=_left_fork_server)
+        posix.register_at_fork(after_in_child=_left_fork_server)
 
 
 def _is_main() -> bool:
@@ -76,7 +77,7 @@ def _is_main() -> bool:
 
 def may_be_profiled() -> bool:
     """Return whether this process may be profiled: it is not a helper process, or it is a child of a fork server."""
-    return not _companion or (_companion == helper.FORK_SERVER and os.getpid() != _pid)
+    return not _companion or (_companion == helper.FORK_SERVER and posix.getpid() != _pid)
 
 
 def _begins(name: str) -> None:

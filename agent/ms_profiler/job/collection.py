@@ -6,8 +6,8 @@ The import of a framework, or a call of the profiler by the script, makes the se
 import contextlib
 import importlib
 import os
-import threading
 from collections.abc import Iterator
+from threading import RLock
 from typing import Any
 
 from ms_profiler import log, options
@@ -19,7 +19,7 @@ from ms_profiler.store.format import Category, Kind
 from ms_profiler.store.names import REQUESTED
 
 #: reentrant, because a signal handler may import a framework on the thread that holds the lock
-_lock = threading.RLock()
+_lock = RLock()
 _current: Session | None = None
 _asked = False
 

@@ -2,9 +2,10 @@
 
 import posix
 import select
-import time
 from collections.abc import Callable
 from typing import NamedTuple
+
+from ms_profiler import clock
 
 #: largest output that `wait` returns, in bytes
 _LINE = 4096
@@ -31,12 +32,12 @@ class Detached(NamedTuple):
             leaves: called again and again during the wait; a true result ends the wait.
         """
         text = b""
-        end = time.monotonic() + timeout
+        end = clock.monotonic() + timeout
         poll = select.poll()
         poll.register(self.reader, select.POLLIN)
         ended = False
         try:
-            while not ended and (left := end - time.monotonic()) > 0 and not leaves():
+            while not ended and (left := end - clock.monotonic()) > 0 and not leaves():
                 if poll.poll(min(left * 1000, _PAUSE_MS)):
                     part = posix.read(self.reader, _LINE)
                     ended = not part

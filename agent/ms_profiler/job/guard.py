@@ -11,9 +11,11 @@ from opcode import opmap
 from types import CodeType, FrameType, FunctionType, MethodType, WrapperDescriptorType
 from typing import Any
 
+from ms_profiler import paths
+
 #: Environment variable for tests: with the value 1, an error of ms-profiler is raised in the job.
 RAISE = "MS_PROFILER_RAISE"
-_PACKAGE = os.path.dirname(os.path.dirname(__file__)) + os.sep
+_PACKAGE = paths.dirname(paths.dirname(__file__)) + os.sep
 #: Packages with C functions that ms-profiler calls. Their exceptions count as errors of ms-profiler.
 _CALLED = (
     "ms_profiler",

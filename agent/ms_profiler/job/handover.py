@@ -12,7 +12,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Final
 
-from ms_profiler import log
+from ms_profiler import log, paths
 from ms_profiler.job import analyser, apart, origin, process
 from ms_profiler.job.detached import Detached
 from ms_profiler.job.recorder.contract import Recorder
@@ -160,17 +160,17 @@ def _target(place: str | None) -> str:
     """Return the absolute path or URL that receives a copy of the result; empty if no copy is requested."""
     if not place or "://" in place:
         return place or ""
-    return os.path.abspath(os.path.join(origin.directory, os.path.expanduser(place)))
+    return paths.abspath(paths.join(origin.directory, paths.expanduser(place)))
 
 
 def _log_path(result: str) -> str:
-    return os.path.join(result, layout.LOGS, "analysis.log")
+    return paths.join(result, layout.LOGS, "analysis.log")
 
 
 @contextmanager
 def _log(result: str, anonymous: bool) -> Iterator[int]:
     """Yield a descriptor of the file for the messages of the analysis."""
-    flags = os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_NOFOLLOW | os.O_CLOEXEC
+    flags = posix.O_WRONLY | posix.O_CREAT | posix.O_APPEND | posix.O_NOFOLLOW | posix.O_CLOEXEC
     path = os.devnull if anonymous else _log_path(result)  # messages have paths, which name the job
     descriptor = apart.above(posix.open(path, flags, layout.FILE_MODE))
     try:
@@ -191,21 +191,23 @@ def _last_of_launch(recording: Recording) -> list[str]:
     if alone or not recording.info.job:
         return [recording.result]
     _touch(recording.result, "ended")
-    results, running = _siblings(recording, os.path.dirname(recording.result))
+    results, running = _siblings(recording, paths.dirname(recording.result))
     if running or not results:
         return []
     try:
         # The file is `analysed_N` for N results. If the launcher restarts the ranks, N grows, and the new results are
         # analysed, too.
-        _touch(results[0], f"analysed_{len(results)}", os.O_EXCL)
+        _touch(results[0], f"analysed_{len(results)}", posix.O_EXCL)
     except FileExistsError:
         return []
     return results
 
 
 def _touch(result: str, name: str, flags: int = 0) -> None:
-    path = os.path.join(result, layout.FRAMEWORK, name)
-    posix.close(posix.open(path, os.O_WRONLY | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC | flags, layout.FILE_MODE))
+    path = paths.join(result, layout.FRAMEWORK, name)
+    posix.close(
+        posix.open(path, posix.O_WRONLY | posix.O_CREAT | posix.O_NOFOLLOW | posix.O_CLOEXEC | flags, layout.FILE_MODE)
+    )
 
 
 def _siblings(recording: Recording, parent: str) -> tuple[list[str], bool]:
@@ -215,7 +217,7 @@ def _siblings(recording: Recording, parent: str) -> tuple[list[str], bool]:
     """
     results, ended, others = [], set[tuple[int, int]](), set[tuple[int, int]]()
     for name in sorted(posix.listdir(parent)):
-        result = os.path.join(parent, name)
+        result = paths.join(parent, name)
         if not name.endswith(layout.SUFFIX) or not name.startswith(recording.info.host):
             continue
         try:
@@ -225,6 +227,6 @@ def _siblings(recording: Recording, parent: str) -> tuple[list[str], bool]:
         if info.job != recording.info.job or info.host != recording.info.host:
             continue
         results.append(result)
-        has_ended = os.path.exists(os.path.join(result, layout.FRAMEWORK, "ended"))
+        has_ended = paths.exists(paths.join(result, layout.FRAMEWORK, "ended"))
         (ended if has_ended else others).add((info.pid, info.process_start))
     return results, any(alive.is_alive(*process) for process in others - ended)

@@ -4,7 +4,7 @@ ms-profiler decides this at the start of each interpreter, before anything of th
 command line and at the variable MS_ROLE.
 """
 
-import os
+from ms_profiler import paths
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -132,5 +132,5 @@ def is_helper(command: "Sequence[str]", environ: "Mapping[str, str]") -> str:
 
 def _name(path: str) -> str:
     """Return the name of a program without folder and version: "pip" for "/usr/bin/pip3.11"."""
-    name = os.path.basename(path)
+    name = paths.basename(path)
     return name.rstrip("0123456789.-") or name

@@ -12,12 +12,13 @@ from _io import open
 from collections.abc import Mapping
 from typing import NamedTuple
 
+from ms_profiler import paths
 from ms_profiler.job import process
 from ms_profiler.job.recorder import mapping
 from ms_profiler.store import alive, layout, run_info
 
 #: A source file of this package. A process that records only on demand has no result, and maps this file to say so.
-_WATCHES = os.path.join("ms_profiler", "job", "control", "dynamic.py")
+_WATCHES = paths.join("ms_profiler", "job", "control", "dynamic.py")
 
 _announced: "mapping.Mapping | None" = None
 
@@ -49,13 +50,13 @@ def announce(directory: str) -> None:
     """
     global _announced
     if directory:
-        path = os.path.join(layout.process_dir(directory, os.getpid()), layout.ANNOUNCED)
-        flags = os.O_RDONLY | os.O_CREAT
+        path = paths.join(layout.process_dir(directory, posix.getpid()), layout.ANNOUNCED)
+        flags = posix.O_RDONLY | posix.O_CREAT
     else:
-        package = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
-        path, flags = os.path.join(package, _WATCHES), os.O_RDONLY
+        package = paths.dirname(paths.dirname(paths.dirname(paths.abspath(__file__))))
+        path, flags = paths.join(package, _WATCHES), posix.O_RDONLY
     try:
-        descriptor = posix.open(path, flags | os.O_CLOEXEC, layout.FILE_MODE)
+        descriptor = posix.open(path, flags | posix.O_CLOEXEC, layout.FILE_MODE)
         try:
             _announced = mapping.Mapping(descriptor, 1, writable=False)
         finally:
@@ -73,9 +74,9 @@ def find(environ: Mapping[str, str]) -> Parent | None:
     """
     forks = "--multiprocessing-fork" not in sys.orig_argv
     if not forks:
-        pid = os.getppid()
-    elif _is_fork_server(os.getppid()):
-        pid = alive.parent_of(os.getppid())
+        pid = posix.getppid()
+    elif _is_fork_server(posix.getppid()):
+        pid = alive.parent_of(posix.getppid())
     else:
         return None
     directory = _directory(pid)

@@ -1,6 +1,7 @@
 """Choose the thread of the job that decides where steps end."""
 
 import threading
+from threading import get_ident
 
 from ms_profiler.job.recorder.bases import ListenerBase
 
@@ -25,7 +26,7 @@ class Listener(ListenerBase):
 
     def hears(self) -> bool:
         """Return whether the calling thread is the chosen one; the first thread that calls this function is chosen."""
-        thread = threading.get_ident()
+        thread = get_ident()
         if not self.thread:
             self.thread = thread
         return self.thread == thread
@@ -33,7 +34,7 @@ class Listener(ListenerBase):
     def works(self, at_ns: int) -> None:
         """Note that the calling thread, which is not the chosen one, works: its first step begins at `at_ns`."""
         if len(self._works) < MOST:
-            self._works.setdefault(threading.get_ident(), at_ns)
+            self._works.setdefault(get_ident(), at_ns)
 
     def turn(self, busy: bool) -> bool:
         """Choose the calling thread, which trains; but keep a chosen thread that also trains and still runs.
@@ -48,9 +49,9 @@ class Listener(ListenerBase):
         # attribute `ident` may be overridden by a class of the job.
         if busy and self.thread in getattr(threading, "_active", (self.thread,)):
             return False
-        self.thread = threading.get_ident()
+        self.thread = get_ident()
         return True
 
     def began(self) -> int | None:
         """Return the time at which the calling thread began to work, ns; None if `works` did not note it."""
-        return self._works.pop(threading.get_ident(), None)
+        return self._works.pop(get_ident(), None)

@@ -5,12 +5,13 @@ This module reads the environment and /proc, and calls no framework.
 
 import binascii
 import os
+import posix
 import sys
-import time
 from _io import open
 from collections.abc import Callable, Mapping, Sequence
 from typing import NamedTuple
 
+from ms_profiler import clock, paths
 from ms_profiler.option_types import rank_ranges
 from ms_profiler.store import alive, layout
 from ms_profiler.version import VERSION
@@ -126,7 +127,7 @@ def _job(environ: Mapping[str, str], world: int, variable: str) -> str:
     The name alone is not enough: msrun uses the same port again, and torchrun calls every launch "none". The parent
     alone is not enough either: under SLURM and MPI a shell may run between the launcher and each rank.
     """
-    process = _started(os.getpid() if world <= 1 else os.getppid())
+    process = _started(posix.getpid() if world <= 1 else posix.getppid())
     if world <= 1:
         return process
     names = _names(environ)
@@ -141,7 +142,7 @@ def launch(environ: Mapping[str, str]) -> int:
     The number comes from the launcher's names for the launch. If there are none, it comes from the parent process.
     """
     names = _names(environ)
-    return binascii.crc32(os.fsencode("_".join(names) or _started(os.getppid())))
+    return binascii.crc32(os.fsencode("_".join(names) or _started(posix.getppid())))
 
 
 def _names(environ: Mapping[str, str]) -> list[str]:
@@ -165,7 +166,7 @@ def selected(spec: str, rank: int, world_size: int) -> bool:
 
 def machine() -> dict[str, str]:
     """Return the model of the processor and the number of processors, as far as the system reports them."""
-    found = {"cores": str(os.cpu_count() or "")}
+    found = {"cores": str(posix.cpu_count() or "")}
     try:
         # the file may describe hundreds of processors; the first block describes the first processor
         with open("/proc/cpuinfo", "rb", buffering=0) as stream:
@@ -191,7 +192,7 @@ def free_threaded() -> bool:
 
 def wall_time() -> float:
     """Return the seconds since the epoch."""
-    return time.time()
+    return clock.wall()
 
 
 def name(role: str) -> str:
@@ -243,12 +244,12 @@ def when_child_ends(call: Callable[[], None]) -> None:
     Args:
         call: the function.
     """
-    util, pid = sys.modules.get("multiprocessing.util"), os.getpid()
+    util, pid = sys.modules.get("multiprocessing.util"), posix.getpid()
     if util is None:
         return
 
     def finalize(_: object) -> None:
-        if os.getpid() == pid:
+        if posix.getpid() == pid:
             util.Finalize(None, call, exitpriority=-100)
 
     finalize(None)
@@ -271,13 +272,13 @@ def choose_output(path: str, base: str = "") -> tuple[str | None, str | None]:
         The absolute path, or None if no directory can be used. The line to print, or None if the path is as requested.
     """
     try:
-        chosen = os.path.abspath(os.path.join(base, os.path.expanduser(path)))
-        reason = "it is a symbolic link" if os.path.islink(chosen) else _unusable(chosen)
+        chosen = paths.abspath(paths.join(base, paths.expanduser(path)))
+        reason = "it is a symbolic link" if paths.islink(chosen) else _unusable(chosen)
     except FileNotFoundError:
         chosen, reason = path, "the current directory is gone"
     if not reason:
         return chosen, None
-    temporary = os.path.realpath(os.environ.get("TMPDIR") or "/tmp")
+    temporary = paths.realpath(os.environ.get("TMPDIR") or "/tmp")
     failure = _unusable(temporary)
     refused = f"cannot write to output_path {path!a} ({reason})"
     if failure:
@@ -288,9 +289,9 @@ def choose_output(path: str, base: str = "") -> tuple[str | None, str | None]:
 def _unusable(path: str) -> str:
     """Make the directory if it is missing; return why the job cannot write to it, empty if it can."""
     try:
-        os.makedirs(path, layout.DIRECTORY_MODE, exist_ok=True)
+        paths.makedirs(path, layout.DIRECTORY_MODE)
     except OSError as error:
         return error.strerror or type(error).__name__
     except ValueError as error:  # a NUL, or a surrogate that no file name can hold
         return str(error)
-    return "" if os.access(path, os.W_OK | os.X_OK) else "not writable"
+    return "" if posix.access(path, posix.W_OK | posix.X_OK) else "not writable"

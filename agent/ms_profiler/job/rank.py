@@ -9,6 +9,7 @@ import dataclasses
 import os
 from typing import Protocol
 
+from ms_profiler import paths
 from ms_profiler.job import kinship, process
 from ms_profiler.job.recording import Recording
 
@@ -62,7 +63,7 @@ def settle(session: Child, rank: int, world_size: int) -> None:
     session.stop(main, f"became rank {rank} of {world_size}")
     if not own.selected(main.options.ranks):
         return
-    beside = dataclasses.replace(main.options, output_path=os.path.dirname(parent.directory))
+    beside = dataclasses.replace(main.options, output_path=paths.dirname(parent.directory))
     recording = Recording(beside, list(main.info.messages), own)
     if recording.make(os.sep):
         session.identity, session.owner = own, True

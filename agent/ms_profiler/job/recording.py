@@ -10,12 +10,12 @@ import contextlib
 import dataclasses
 import os
 import posix
-import socket
 import sys
 from collections.abc import Callable, Iterable
+from socket import gethostname
 from typing import TYPE_CHECKING, Any
 
-from ms_profiler import log, options
+from ms_profiler import log, options, paths
 from ms_profiler.job import actors, attempts, process
 from ms_profiler.options import OPTIONS
 from ms_profiler.store import alive, anonymous, layout, run_info
@@ -23,6 +23,7 @@ from ms_profiler.store.format import SLOT_SIZE, StepSource
 
 if TYPE_CHECKING:
     from ms_profiler.job.recorder import Recorder
+    from ms_profiler.job.recorder.contract import RecorderStats
     from ms_profiler.job.steps import Steps
 
 #: A run takes at most 1 / FREE_SHARE of the free disk space, whatever `max_disk` says.
@@ -48,14 +49,20 @@ def new_process(role: str, name: str, recorder: str, reason: str) -> run_info.Pr
         reason: why the recorder is not the native one; empty for the native one.
     """
     return run_info.ProcessInfo(
-        pid=os.getpid(),
-        parent=os.getppid(),
+        pid=posix.getpid(),
+        parent=posix.getppid(),
         process_start=alive.process_start(),
         role=role,
         name=name,
         recorder=recorder,
         recorder_reason=reason,
     )
+
+
+def count_records(record: run_info.ProcessInfo, stats: "RecorderStats") -> None:
+    """Note in the description of a process how many records it has made and lost."""
+    record.records, record.threads = stats.records, stats.threads
+    record.dropped, record.dropped_limit = stats.dropped, stats.dropped_limit
 
 
 class Recording:
@@ -79,8 +86,8 @@ class Recording:
         hidden = anonymous.word if settings.anonymize else str
         self.info = run_info.RunInfo(
             product_version=process.product_version(),
-            pid=os.getpid(),
-            host=hidden(socket.gethostname()),
+            pid=posix.getpid(),
+            host=hidden(gethostname()),
             boot_id=hidden(alive.boot_id()),
             process_start=alive.process_start(),
             options=settings.as_dict(),
@@ -159,7 +166,7 @@ class Recording:
     @property
     def folder(self) -> str:
         """Return the folder of this process in the result directory."""
-        return layout.process_dir(self.result, os.getpid())
+        return layout.process_dir(self.result, posix.getpid())
 
     def limit(self) -> tuple[int, str]:
         """Return the bytes that the records of all processes of this result may take, and what sets this limit.
@@ -167,7 +174,7 @@ class Recording:
         Raises:
             OSError: the limit is too small to record; no empty folder is left behind.
         """
-        disk = os.statvfs(self.result)
+        disk = posix.statvfs(self.result)
         share = disk.f_bavail * disk.f_frsize // FREE_SHARE
         name = "max_disk" if self.options.max_disk <= share else "a tenth of the free disk space"
         limit = layout.recorded_share(min(self.options.max_disk, share))
@@ -198,13 +205,13 @@ class Recording:
             posix.rmdir(self.folder)
         with contextlib.suppress(OSError):  # a result into which another process records is not empty
             for name in (layout.FRAMEWORK, layout.LOGS, ""):
-                posix.rmdir(os.path.join(self.result, name))
+                posix.rmdir(paths.join(self.result, name))
 
     def _fill(self, recorder: "Recorder", limit: int, first_slots: int) -> None:
         while first_slots > SLOTS_LEAST and first_slots * SLOT_SIZE * FIRST_SHARE > limit:
             first_slots //= 2
         folder = self.folder
-        os.makedirs(folder, layout.DIRECTORY_MODE, exist_ok=True)
+        paths.makedirs(folder, layout.DIRECTORY_MODE)
         account = layout.account_path(self.result)
         recorder.open(folder, first_slots=first_slots, account=account, limit=limit, memory=self.options.max_memory)
 
@@ -255,32 +262,32 @@ class Recording:
         Hard links are used where possible: a file that is still written then grows in both folders. The analysis leaves
         out records from before or after this recording.
         """
-        for directory, _, names in os.walk(folder):
-            target = os.path.join(self.folder, os.path.relpath(directory, folder))
-            os.makedirs(target, layout.DIRECTORY_MODE, exist_ok=True)
+        for directory, names in paths.files(folder):
+            target = paths.join(self.folder, paths.relpath(directory, folder))
+            paths.makedirs(target, layout.DIRECTORY_MODE)
             for name in names:
                 if name != layout.PROCESS_INFO and not name.endswith(".tmp"):
-                    _link(os.path.join(directory, name), os.path.join(target, name))
+                    _link(paths.join(directory, name), paths.join(target, name))
 
 
 def _make(path: str, host: str) -> str:
     """Make a new result directory in `path`; try later times if the name with the current millisecond exists."""
     wall = process.wall_time()
     for attempt in range(100):
-        result = os.path.join(path, layout.result_name(host, os.getpid(), wall + attempt / 1000))
+        result = paths.join(path, layout.result_name(host, posix.getpid(), wall + attempt / 1000))
         try:
             posix.mkdir(result, layout.DIRECTORY_MODE)
         except FileExistsError:
             continue
         posix.mkdir(layout.framework_dir(result), layout.DIRECTORY_MODE)
-        posix.mkdir(os.path.join(result, layout.LOGS), layout.DIRECTORY_MODE)
+        posix.mkdir(paths.join(result, layout.LOGS), layout.DIRECTORY_MODE)
         return result
     raise FileExistsError(f"{result} and the ninety-nine before it exist")
 
 
 def _link(source: str, target: str) -> None:
     try:
-        os.link(source, target, follow_symlinks=False)
+        posix.link(source, target, follow_symlinks=False)
     except FileNotFoundError:
         pass  # this file was made for further records; the recorder did not need it, and has deleted it
     except FileExistsError:
@@ -289,4 +296,4 @@ def _link(source: str, target: str) -> None:
         import shutil  # the import takes 3 ms, and is not needed where links can be made
 
         shutil.copyfile(source, target, follow_symlinks=False)
-        os.chmod(target, layout.FILE_MODE)
+        posix.chmod(target, layout.FILE_MODE)

@@ -10,7 +10,7 @@ exchanges took 0.6 ms, and the next steps 0.2 ms more. From CPython 3.13 on, a c
 cache any more. A hook at rest takes 20 to 50 ns a call.
 """
 
-import os
+import posix
 from collections.abc import Callable
 
 from ms_profiler.job.guard import Guard
@@ -47,7 +47,7 @@ class Rest:
             return
         with self._guard("letting hooks rest"):
             if not self._watches_forks:
-                os.register_at_fork(after_in_child=shield(self.stop, self._guard("a fork")))
+                posix.register_at_fork(after_in_child=shield(self.stop, self._guard("a fork")))
                 self._watches_forks = True
             done = False
             try:

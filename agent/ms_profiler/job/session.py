@@ -8,12 +8,13 @@ nothing is lost: its records are on disk, and the file `run_info.json` of the ru
 
 import atexit
 import os
+import posix
 import sys
 from collections.abc import Callable
 from functools import partial
 from typing import Any
 
-from ms_profiler import log, options
+from ms_profiler import log, options, paths
 from ms_profiler.job import handover, kinship, origin, process, rank, recorder
 from ms_profiler.job.budget import Budget
 from ms_profiler.job.control import dynamic
@@ -21,18 +22,13 @@ from ms_profiler.job.devices.devices import Devices
 from ms_profiler.job.frameworks import base
 from ms_profiler.job.guard import RAISE, Guard, Late, Uncollected, words
 from ms_profiler.job.hooks import Hooks
-from ms_profiler.job.recorder.contract import NO_MEMORY, RecorderStats
-from ms_profiler.job.recording import CHILD_SLOTS, Recording, new_process
+from ms_profiler.job.recorder.contract import NO_MEMORY
+from ms_profiler.job.recording import CHILD_SLOTS, Recording, count_records, new_process
 from ms_profiler.job.schedule import Schedule
 from ms_profiler.job.script_steps import ScriptSteps
 from ms_profiler.job.sources import NEVER, Sources
 from ms_profiler.store import layout, run_info
 from ms_profiler.store.format import StepSource
-
-
-def _count(record: run_info.ProcessInfo, stats: RecorderStats) -> None:
-    record.records, record.threads = stats.records, stats.threads
-    record.dropped, record.dropped_limit = stats.dropped, stats.dropped_limit
 
 
 class Session:
@@ -141,7 +137,7 @@ class Session:
             return False
         if self.home is None:
             atexit.register(self._at_exit)
-            os.register_at_fork(after_in_child=recorder.shield(self._after_fork, self.guard("a fork")))
+            posix.register_at_fork(after_in_child=recorder.shield(self._after_fork, self.guard("a fork")))
         self.home = recording
         self.process = self._new_process("main" if self.owner else "spawn")
         self._budget.open(recording.options.overhead_budget)
@@ -284,7 +280,7 @@ class Session:
                     recording.info.cost.update(self._budget.cost)
                     recording.save()
             if self.home is not None:
-                run_info.write(os.path.join(self.home.folder, layout.PROCESS_INFO), self.process, self.home.as_dict)
+                run_info.write(paths.join(self.home.folder, layout.PROCESS_INFO), self.process, self.home.as_dict)
 
     # -- fork
 
@@ -353,24 +349,25 @@ class Session:
         recording.link(home.folder)
         record = self._new_process("main" if self.owner else "spawn")
         record.state, record.end, record.ended_ns = "ended", end, recording.info.window["end_ns"]
-        _count(record, stats)
-        run_info.write(os.path.join(recording.folder, layout.PROCESS_INFO), record, recording.as_dict)
+        count_records(record, stats)
+        run_info.write(paths.join(recording.folder, layout.PROCESS_INFO), record, recording.as_dict)
 
     def _close_store(self, end: str) -> None:
         with self.guard("closing the recording"):
             stats = self.recorder.stats()
             self.recorder.close()
             self.process.bytes = stats.bytes
-            _count(self.process, stats)
+            count_records(self.process, stats)
             if stats.failure == NO_MEMORY:
                 why = "the records in memory reached max_memory: raise it"
                 self.not_collected("a part of the modules and operators", why)
             elif stats.failure:
-                self.not_collected("the end of the run", f"the disk refused more records: {os.strerror(stats.failure)}")
+                why = f"the disk refused more records: {posix.strerror(stats.failure)}"
+                self.not_collected("the end of the run", why)
         self.process.state, self.process.end, self.process.ended_ns = "ended", end, self.recorder.now()
 
     def _at_exit(self) -> None:
-        if self.forked and self.process.pid != os.getpid():
+        if self.forked and self.process.pid != posix.getpid():
             return  # a fork child that never recorded: it must not note an end in the files of its parent
         with self.guard("ending"), Late(self.recorder.delay_signals):
             self._close_all()
@@ -380,7 +377,7 @@ class Session:
         self._end()
         if home is not None and home.reachable:
             with self.guard("preparing the record of the exit status"):
-                self.recorder.write_exit_status(os.path.join(home.folder, layout.EXIT_STATUS))
+                self.recorder.write_exit_status(paths.join(home.folder, layout.EXIT_STATUS))
         if self._dynamic is not None and not self.forked:
             self._dynamic.close()
         if main is not None and self.owner and not self.forked:

@@ -12,8 +12,8 @@ A step begins where the step before it ended, so that no time between two steps 
 after a nested evaluation, a step begins with the wait for its first batch.
 """
 
-import threading
 from collections.abc import Callable, Hashable
+from threading import get_ident
 from typing import Any
 
 from ms_profiler.job.boundaries import PENDING, Leader, Marks, Track, Tracks
@@ -209,7 +209,7 @@ class Steps(StepsBase):
         """Note that an optimizer or training cell, `which`, was called; `inside`: it was called by a training cell."""
         turns = self._turns[source]
         if source == self._quick and which == turns.lone:
-            alone = source is StepSource.OPTIMIZER_CYCLE and threading.get_ident() == self._listener.thread
+            alone = source is StepSource.OPTIMIZER_CYCLE and get_ident() == self._listener.thread
             self.lone = id(optimizer) if alone and optimizer is not None else 0
             self.ended(source, at_ns)  # the usual case: it needs none of the ten calls below, which take time
             return
@@ -254,7 +254,7 @@ class Steps(StepsBase):
 
     def ended(self, source: StepSource, at_ns: int) -> None:
         """Note that `source` reports the end of a step."""
-        if source != self._quick or threading.get_ident() != self._listener.thread:
+        if source != self._quick or get_ident() != self._listener.thread:
             if self._listens(trains=source not in GUESSES):
                 self._boundary(source, at_ns)
             return

@@ -4,7 +4,7 @@ The process id alone does not identify a process, because the system may reuse i
 identified by its id, its start in clock ticks since boot, and the boot id.
 """
 
-import os
+import posix
 from _io import open
 from typing import NamedTuple
 
@@ -36,7 +36,7 @@ def process_start(pid: int | None = None) -> int:
     Args:
         pid: the process id; by default that of this process.
     """
-    return _stat(os.getpid() if pid is None else pid).start
+    return _stat(posix.getpid() if pid is None else pid).start
 
 
 def parent_of(pid: int) -> int:
@@ -70,7 +70,7 @@ def wait_status(pid: int) -> int | None:
 def is_child(pid: int) -> bool:
     """Return whether a process runs and is a child of the calling process."""
     found = _stat(pid)
-    return found.parent == os.getpid() and found.state not in "ZX"
+    return found.parent == posix.getpid() and found.state not in "ZX"
 
 
 def boot_id() -> str:

@@ -10,7 +10,7 @@ numbers. The analysis needs them, and they say nothing about the job.
 
 import functools
 import hashlib
-import os
+import posix
 import re
 import sys
 from collections.abc import Callable, Iterator
@@ -19,6 +19,7 @@ from importlib.machinery import SourceFileLoader
 from types import CodeType
 from typing import Any, Final
 
+from ms_profiler import paths
 from ms_profiler.option_types import Text, Texts
 from ms_profiler.options import OPTIONS
 from ms_profiler.store import alive
@@ -36,7 +37,7 @@ _PUBLIC: Final = (
     *("torch", "torch.nn", "torch.optim", "torch.optim.lr_scheduler", "torch.utils.data", "torch.nn.parallel"),
     *("mindspore", "mindspore.nn", "mindspore.ops", "mindspore.ops.operations", "mindspore.dataset"),
 )
-_PACKAGE: Final = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
+_PACKAGE: Final = paths.dirname(paths.dirname(paths.abspath(__file__)))
 #: parts of ms-profiler's package that contain the labels of its records; the words in these labels stay
 _LABELS: Final = ("job/frameworks", "job/samplers", "job/devices", "job/steps.py", "store")
 #: fields of `run_info.json` whose texts stay, because they say nothing about the job or readers need them unchanged
@@ -51,7 +52,7 @@ def key() -> bytes:
 
     If the machine has no boot id, the bytes are random.
     """
-    secret = alive.boot_id().encode() or os.urandom(16)
+    secret = alive.boot_id().encode() or posix.urandom(16)
     return hashlib.blake2b(secret, digest_size=16, person=b"ms-profiler").digest()
 
 
@@ -139,17 +140,17 @@ def _known(parts: tuple[str, ...], loaded: tuple[str, ...]) -> frozenset[str]:
     """
     found = set(_classes(loaded))
     for part in parts:
-        for path in _files(os.path.join(_PACKAGE, part)):
+        for path in _files(paths.join(_PACKAGE, part)):
             for text in _texts(SourceFileLoader("ms_profiler", path).get_code("ms_profiler")):
                 found.update(_WORD.findall(text))
     return frozenset(found)
 
 
 def _files(path: str) -> Iterator[str]:
-    if os.path.isfile(path):
+    if paths.isfile(path):
         yield path
-    for folder, _, names in os.walk(path):
-        yield from (os.path.join(folder, name) for name in names if name.endswith(".py"))
+    for folder, names in paths.files(path):
+        yield from (paths.join(folder, name) for name in names if name.endswith(".py"))
 
 
 def _classes(loaded: tuple[str, ...]) -> Iterator[str]:

@@ -8,10 +8,10 @@ Without the watcher, the file is missing in three cases: a signal or `os._exit` 
 runs, or the process used the recorder that is written in Python.
 """
 
-import os
 import posix
 from _io import open
 
+from ms_profiler import paths
 from ms_profiler.store import layout
 
 #: largest number of bytes that `read` reads; the content of a valid file is shorter
@@ -27,7 +27,7 @@ def read(folder: str) -> int | None:
         folder: a `process_{pid}` directory.
     """
     try:
-        with open(os.path.join(folder, layout.EXIT_STATUS), "rb") as stream:
+        with open(paths.join(folder, layout.EXIT_STATUS), "rb") as stream:
             return int(stream.read(_MOST))
     except (OSError, ValueError):
         return None
@@ -43,8 +43,11 @@ def write(folder: str, status: int) -> None:
     Raises:
         OSError: the process wrote the file itself, or the file cannot be written.
     """
-    path, flags = os.path.join(folder, layout.EXIT_STATUS), os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW
-    descriptor = posix.open(path, flags | os.O_CLOEXEC, layout.FILE_MODE)
+    path, flags = (
+        paths.join(folder, layout.EXIT_STATUS),
+        posix.O_WRONLY | posix.O_CREAT | posix.O_EXCL | posix.O_NOFOLLOW,
+    )
+    descriptor = posix.open(path, flags | posix.O_CLOEXEC, layout.FILE_MODE)
     try:
         posix.write(descriptor, b"%d\n" % status)
     finally:

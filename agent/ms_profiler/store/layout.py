@@ -25,11 +25,12 @@
 Directories are 0750, files 0640, as MindSpore's own profiler makes them.
 """
 
-import os
 import posix
 import re
-import time
+from time import gmtime, strftime
 from typing import Final
+
+from ms_profiler import paths
 
 DIRECTORY_MODE: Final = 0o750
 FILE_MODE: Final = 0o640
@@ -99,7 +100,7 @@ _PROCESS = re.compile(r"^process_\d+$")
 
 def result_name(host: str, pid: int, wall_seconds: float) -> str:
     """Return the name of a result directory: `{host}_{pid}_{UTC time to the millisecond}_ascend_ms`."""
-    stamp = time.strftime("%Y%m%d%H%M%S", time.gmtime(wall_seconds))
+    stamp = strftime("%Y%m%d%H%M%S", gmtime(wall_seconds))
     milliseconds = int(wall_seconds * 1000) % 1000
     return f"{host}_{pid}_{stamp}{milliseconds:03d}{SUFFIX}"
 
@@ -141,17 +142,17 @@ def pipeline_summary(rank: int, form: str) -> str:
 
 def framework_dir(result: str) -> str:
     """Return the folder of a result directory that holds the recorded raw data (the store)."""
-    return os.path.join(result, FRAMEWORK)
+    return paths.join(result, FRAMEWORK)
 
 
 def output_dir(result: str) -> str:
     """Return the folder of a result directory that holds the files for other tools."""
-    return os.path.join(result, OUTPUT)
+    return paths.join(result, OUTPUT)
 
 
 def run_info_path(result: str) -> str:
     """Return the path of `run_info.json`, the record of the run, in a result directory."""
-    return os.path.join(result, FRAMEWORK, RUN_INFO)
+    return paths.join(result, FRAMEWORK, RUN_INFO)
 
 
 def recorded_share(most: int) -> int:
@@ -161,12 +162,12 @@ def recorded_share(most: int) -> int:
 
 def account_path(result: str) -> str:
     """Return the path of the file `account`, which counts the disk space of a result."""
-    return os.path.join(result, FRAMEWORK, ACCOUNT)
+    return paths.join(result, FRAMEWORK, ACCOUNT)
 
 
 def process_dir(result: str, pid: int) -> str:
     """Return the folder into which a process of the run records."""
-    return os.path.join(result, FRAMEWORK, f"process_{pid}")
+    return paths.join(result, FRAMEWORK, f"process_{pid}")
 
 
 def process_dirs(result: str) -> list[str]:
@@ -176,16 +177,16 @@ def process_dirs(result: str) -> list[str]:
         names = sorted(posix.listdir(framework))
     except OSError:
         return []
-    return [os.path.join(framework, name) for name in names if _PROCESS.match(name)]
+    return [paths.join(framework, name) for name in names if _PROCESS.match(name)]
 
 
 def size_below(folder: str) -> int:
     """Return the number of bytes of all files below a folder."""
     size = 0
-    for place, _, names in os.walk(folder):
+    for place, names in paths.files(folder):
         for name in names:
             try:
-                size += os.lstat(os.path.join(place, name)).st_size
+                size += posix.lstat(paths.join(place, name)).st_size
             except OSError:
                 pass  # another process of the job has removed the file
     return size
@@ -199,22 +200,22 @@ def segment_name(index: int) -> str:
 def segment_paths(folder: str) -> list[str]:
     """Return the segment files of a process, oldest first."""
     names = sorted((name for name in posix.listdir(folder) if _SEGMENT.match(name)), key=lambda name: int(name[:-4]))
-    return [os.path.join(folder, name) for name in names]
+    return [paths.join(folder, name) for name in names]
 
 
 def kernels_dir(folder: str) -> str:
     """Return the folder for the files of MindSpore's kernel recorder; `folder` is a `process_{pid}` directory."""
-    return os.path.join(folder, KERNELS)
+    return paths.join(folder, KERNELS)
 
 
 def window_dir(folder: str, index: int) -> str:
     """Return the folder for the files of one run of MindSpore's kernel recorder; `index` counts the runs from 0."""
-    return os.path.join(folder, KERNELS, f"{index:06d}")
+    return paths.join(folder, KERNELS, f"{index:06d}")
 
 
 def pipeline_dir(folder: str, index: int) -> str:
     """Return the folder for the files of one run of MindSpore's dataset profiler; `index` counts the runs from 0."""
-    return os.path.join(folder, PIPELINES, f"{index:06d}")
+    return paths.join(folder, PIPELINES, f"{index:06d}")
 
 
 def windows(folder: str) -> list[tuple[int, str]]:
@@ -228,37 +229,37 @@ def windows(folder: str) -> list[tuple[int, str]]:
 
 def graph_path(folder: str, index: int) -> str:
     """Return the path of the description of a process's compiled graph; `index` counts from 0."""
-    return os.path.join(folder, GRAPHS, f"{index:06d}.graph")
+    return paths.join(folder, GRAPHS, f"{index:06d}.graph")
 
 
 def graphs(folder: str) -> list[str]:
     """Return the paths of the descriptions of a process's compiled graphs, oldest first."""
-    return _numbered(os.path.join(folder, GRAPHS), _GRAPH)
+    return _numbered(paths.join(folder, GRAPHS), _GRAPH)
 
 
 def tape_path(folder: str, index: int) -> str:
     """Return the path of a process's file with the autograd nodes of a backward pass; `index` counts from 0."""
-    return os.path.join(folder, TAPES, f"{index:06d}.json")
+    return paths.join(folder, TAPES, f"{index:06d}.json")
 
 
 def tapes(folder: str) -> list[str]:
     """Return the paths of a process's files with autograd nodes, one for each noted backward pass, oldest first."""
-    return _numbered(os.path.join(folder, TAPES), _TAPE)
+    return _numbered(paths.join(folder, TAPES), _TAPE)
 
 
 def place_path(folder: str, index: int) -> str:
     """Return the path of a process's file with the addresses of tensors after a step; `index` counts from 0."""
-    return os.path.join(folder, PLACES, f"{index:06d}.json")
+    return paths.join(folder, PLACES, f"{index:06d}.json")
 
 
 def places(folder: str) -> list[str]:
     """Return the paths of a process's files with addresses of tensors, oldest first."""
-    return _numbered(os.path.join(folder, PLACES), _TAPE)
+    return _numbered(paths.join(folder, PLACES), _TAPE)
 
 
 def strategy_path(folder: str) -> str:
     """Return the path of the file in which a process describes how the job is divided among ranks."""
-    return os.path.join(folder, STRATEGY)
+    return paths.join(folder, STRATEGY)
 
 
 def _numbered(folder: str, pattern: re.Pattern[str]) -> list[str]:
@@ -266,14 +267,14 @@ def _numbered(folder: str, pattern: re.Pattern[str]) -> list[str]:
         names = posix.listdir(folder)
     except OSError:
         return []
-    return [os.path.join(folder, name) for name in sorted(filter(pattern.match, names))]
+    return [paths.join(folder, name) for name in sorted(filter(pattern.match, names))]
 
 
 def network_path(folder: str, index: int) -> str:
     """Return the path of the structure of a network that a process called; `index` counts from 0."""
-    return os.path.join(folder, NETWORKS, f"{index:06d}.json")
+    return paths.join(folder, NETWORKS, f"{index:06d}.json")
 
 
 def networks(folder: str) -> list[str]:
     """Return the paths of the structures of the networks that a process called, oldest first."""
-    return _numbered(os.path.join(folder, NETWORKS), _NETWORK)
+    return _numbered(paths.join(folder, NETWORKS), _NETWORK)

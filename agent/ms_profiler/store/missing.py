@@ -5,10 +5,10 @@ files that it did not use, and cuts the unused ends off the others. So the numbe
 records are missing. A process that was killed leaves all its files, each with the size that it had from the begin.
 """
 
-import os
 from collections.abc import Collection
 from typing import Final
 
+from ms_profiler import paths
 from ms_profiler.store import format as fmt, layout
 from ms_profiler.store.reader import Header, Missing, ProcessStore, ReadCounts, header, read_segment
 
@@ -40,34 +40,34 @@ def _missing(store: ProcessStore, records: int, found: list[tuple[str, int, int]
     """Return the missing records. `found`: name, earliest time and latest time of each place where some are missing."""
     first = min((begin for _, begin, _ in found), default=0)
     last = 0 if any(not end for *_, end in found) else max((end for *_, end in found), default=0)
-    folder = os.path.basename(store.folder)
+    folder = paths.basename(store.folder)
     return Missing(store.pid, records, first, last, tuple(f"{folder}/{what}" for what, *_ in found))
 
 
-def _gone(paths: list[str], unused: Collection[str]) -> list[tuple[str, int, int]]:
+def _gone(segments: list[str], unused: Collection[str]) -> list[tuple[str, int, int]]:
     """Return the files that are not there or empty, among those with lower numbers than the newest file.
 
     Args:
-        paths: the paths of the files, by number.
+        segments: the paths of the files, by number.
         unused: the paths of files that may be empty.
     """
     found, made_ns, following = [], 0, 0
-    for path in paths:
-        number = int(os.path.basename(path)[:-4])
+    for path in segments:
+        number = int(paths.basename(path)[:-4])
         found += [(f"{layout.segment_name(each)} is missing", made_ns, 0) for each in range(following, number)]
         following = number + 1
         head = header(path)
         if head is not None:
             made_ns = head.created_ns
-        elif os.path.getsize(path) == 0 and path not in unused:
+        elif paths.getsize(path) == 0 and path not in unused:
             found.append((f"{layout.segment_name(number)} is empty", made_ns, 0))
     return found
 
 
 def _lost_by_ended(store: ProcessStore) -> list[tuple[str, int, int]]:
     """Return where the missing records of a process that ended may have been."""
-    paths = layout.segment_paths(store.folder)
-    return [*_gone(paths, ()), *_shortened(store)]
+    segments = layout.segment_paths(store.folder)
+    return [*_gone(segments, ()), *_shortened(store)]
 
 
 def _shortened(store: ProcessStore) -> list[tuple[str, int, int]]:
@@ -84,24 +84,24 @@ def _shortened(store: ProcessStore) -> list[tuple[str, int, int]]:
     for path, _, thread, _, last, full in parts:
         later = [first for other, own, _, first, _, _ in parts if other != path and own == thread and first >= last]
         if later and not full:
-            found.append((f"{os.path.basename(path)} is cut", last, min(later)))
+            found.append((f"{paths.basename(path)} is cut", last, min(later)))
     return found
 
 
 def _is_full(path: str, head: Header) -> bool:
     """Return whether a file has its first size."""
-    return os.path.getsize(path) >= fmt.HEADER_SIZE + head.capacity * fmt.SLOT_SIZE
+    return paths.getsize(path) >= fmt.HEADER_SIZE + head.capacity * fmt.SLOT_SIZE
 
 
-def _being_made(store: ProcessStore, paths: list[str], heads: dict[str, Header]) -> list[str]:
+def _being_made(store: ProcessStore, segments: list[str], heads: dict[str, Header]) -> list[str]:
     """Return the empty files that a killed process was making when it was killed; they have no record yet.
 
     Args:
         store: the store of the process.
-        paths: the paths of the files, by number.
+        segments: the paths of the files, by number.
         heads: the headers of the files that have one.
     """
-    empty = [path for path in paths if path not in heads and os.path.getsize(path) == 0]
+    empty = [path for path in segments if path not in heads and paths.getsize(path) == 0]
     if not empty:
         return []
     times = [slot[0] for _, segment in store.segments(ReadCounts()) for slot in fmt.SLOT.iter_unpack(segment.slots)]
@@ -115,15 +115,15 @@ def _lost_by_killed(store: ProcessStore) -> list[tuple[str, int, int]]:
 
     A process that was killed while it ended may have removed or cut some files. It closes the control stream last.
     """
-    paths = layout.segment_paths(store.folder)
-    heads = [(path, head) for path in paths if (head := header(path)) is not None]
+    segments = layout.segment_paths(store.folder)
+    heads = [(path, head) for path in segments if (head := header(path)) is not None]
     short = [(path, head) for path, head in heads if not _is_full(path, head)]
     if any(head.control for _, head in short):
         return []
-    found = _gone(paths, [*paths[-1:], *_being_made(store, paths, dict(heads))])
+    found = _gone(segments, [*segments[-1:], *_being_made(store, segments, dict(heads))])
     for path, head in short:
         segment = read_segment(path, ReadCounts())
         times = [] if segment is None else [slot[0] for slot in fmt.SLOT.iter_unpack(segment.slots)]
         last = max((time for time in times if time < fmt.LATEST_NS), default=head.created_ns)
-        found.append((f"{os.path.basename(path)} is cut", last, 0))
+        found.append((f"{paths.basename(path)} is cut", last, 0))
     return found

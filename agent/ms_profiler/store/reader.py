@@ -6,12 +6,12 @@ instruction, and a disk may lose the end of a file. So this module reads all rea
 reason.
 """
 
-import os
 import sys
 from _io import open
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 
+from ms_profiler import paths
 from ms_profiler.store import format as fmt, layout, run_info
 from ms_profiler.store.format import Kind
 
@@ -210,7 +210,7 @@ class ProcessStore:
         size = 0
         for path in self.files:
             try:
-                size += os.path.getsize(path)
+                size += paths.getsize(path)
             except OSError:
                 pass  # when `segments` reads this file, it reports why the file cannot be read
         return size // fmt.SLOT_SIZE
@@ -238,14 +238,14 @@ def read_process(folder: str, counts: ReadCounts) -> ProcessStore | None:
         counts: receives the numbers of read and skipped records.
     """
     info, found = _read_info(folder, counts)
-    store = ProcessStore(folder, info.pid or int(os.path.basename(folder).rpartition("_")[2]), info, found)
+    store = ProcessStore(folder, info.pid or int(paths.basename(folder).rpartition("_")[2]), info, found)
     try:
-        paths = layout.segment_paths(folder)
+        segments = layout.segment_paths(folder)
     except OSError as error:
-        counts.damaged_files.append((os.path.basename(folder), error.strerror or "cannot be listed"))
+        counts.damaged_files.append((paths.basename(folder), error.strerror or "cannot be listed"))
         return None
     readable = False
-    for path in paths:
+    for path in segments:
         head = header(path)
         if head is not None and not head.control:
             store.files.append(path)
@@ -273,7 +273,7 @@ def read_segment(path: str, counts: ReadCounts) -> Segment | None:
         path: the path of the file.
         counts: receives the numbers of read and skipped records.
     """
-    name = os.path.join(os.path.basename(os.path.dirname(path)), os.path.basename(path))
+    name = paths.join(paths.basename(paths.dirname(path)), paths.basename(path))
     try:
         with open(path, "rb") as stream:
             content = stream.read()
@@ -349,14 +349,14 @@ def header(path: str) -> Header | None:
 
 
 def _read_info(folder: str, counts: ReadCounts) -> tuple[run_info.ProcessInfo, bool]:
-    path = os.path.join(folder, layout.PROCESS_INFO)
+    path = paths.join(folder, layout.PROCESS_INFO)
     try:
         return run_info.read_process(path), True
     except FileNotFoundError:
         reason = "missing"
     except (OSError, ValueError, TypeError) as error:
         reason = str(error)
-    counts.damaged_files.append((os.path.join(os.path.basename(folder), layout.PROCESS_INFO), reason))
+    counts.damaged_files.append((paths.join(paths.basename(folder), layout.PROCESS_INFO), reason))
     return run_info.ProcessInfo(), False
 
 

@@ -5,13 +5,12 @@ file and renames it, so that the last state is not lost when the process is kill
 process writes how it ended. If a reader finds "running" but no such process, the process ended without Python's exit.
 """
 
-import json
 import math
-import os
 import posix
 from _io import open
 from collections.abc import Callable
 from dataclasses import asdict, dataclass, field, fields
+from json import dumps, loads
 from typing import Any, Final, TypeVar, get_args, get_origin
 
 from ms_profiler.store import layout, unicode
@@ -165,13 +164,15 @@ def write(
         record: the record to write.
         as_dict: a function that turns the record into a dictionary for JSON.
     """
-    replace(path, json.dumps(as_dict(record), indent=1))
+    replace(path, dumps(as_dict(record), indent=1))
 
 
 def replace(path: str, content: str) -> None:
     """Replace the file at `path` by a text, atomically."""
-    temporary = f"{path}.{os.getpid()}.tmp"
-    descriptor = posix.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW, layout.FILE_MODE)
+    temporary = f"{path}.{posix.getpid()}.tmp"
+    descriptor = posix.open(
+        temporary, posix.O_WRONLY | posix.O_CREAT | posix.O_TRUNC | posix.O_NOFOLLOW, layout.FILE_MODE
+    )
     try:
         with limited(), open(descriptor, "w", encoding="utf-8") as stream:
             stream.write(content)
@@ -198,7 +199,7 @@ def read_process(path: str) -> ProcessInfo:
 
 def _read(path: str, kind: type[_Record]) -> _Record:
     with open(path, encoding="utf-8") as stream:
-        content = unicode.whole(json.load(stream))
+        content = unicode.whole(loads(stream.read()))
     if not isinstance(content, dict):
         raise ValueError(f"{path} holds {type(content).__name__}, not an object")
     known = {item.name: item.type for item in fields(kind) if item.name in content}

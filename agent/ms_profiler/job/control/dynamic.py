@@ -3,11 +3,10 @@
 The thread that runs the steps checks the file between two steps, so ms-profiler needs no other process or thread.
 """
 
-import os
 from dataclasses import replace
 from typing import Protocol
 
-from ms_profiler import log
+from ms_profiler import log, paths
 from ms_profiler.job import handover
 from ms_profiler.job.control.dynamic_file import NAME, DynamicFile, Plan
 from ms_profiler.job.guard import Guard
@@ -121,7 +120,7 @@ class Dynamic:
 
     def _start(self, plan: Plan, step: int) -> bool:
         identity = self._session.identity
-        path = os.path.join(plan.path or self._output_path, f"rank{identity.rank}_start{plan.start}_stop{plan.stop}")
+        path = paths.join(plan.path or self._output_path, f"rank{identity.rank}_start{plan.start}_stop{plan.stop}")
         for message in plan.messages:
             self._say(message)
         settings = replace(plan.options, output_path=path, anonymize=self._session.anonymous)
@@ -151,9 +150,9 @@ def watch(session: Collector, settings: Options, base: str) -> Dynamic | None:
         settings: the options of MS_PROFILER_OPTIONS. They apply to a recording where the file sets no value.
         base: directory from which relative paths start.
     """
-    path = os.path.abspath(os.path.join(base, os.path.expanduser(settings.dynamic or "")))
-    if os.path.isdir(path):
-        path = os.path.join(path, NAME)
+    path = paths.abspath(paths.join(base, paths.expanduser(settings.dynamic or "")))
+    if paths.isdir(path):
+        path = paths.join(path, NAME)
     values = settings.as_dict()
     given = {name: values[name] for name in settings.given if name not in ("dynamic", "schedule", "analyse")}
     file = DynamicFile(path, given, INTERVAL)

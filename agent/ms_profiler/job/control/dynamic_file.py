@@ -4,15 +4,13 @@ MindSpore's public documents of `DynamicProfilerMonitor` list the keys of the fi
 allowed as a key, too. Some values are numbers in MindSpore's interface and names in ms-profiler's options (`NUMBERS`).
 """
 
-import json
-import os
 import posix
-import time
 from _io import open
 from dataclasses import dataclass
+from json import dumps, loads
 from typing import Any, Final
 
-from ms_profiler import options
+from ms_profiler import clock, options, paths
 from ms_profiler.store import layout
 
 NAME: Final = "profiler_config.json"
@@ -106,13 +104,15 @@ class DynamicFile:
         Raises:
             OSError: the file cannot be written.
         """
-        os.makedirs(os.path.dirname(self.path), layout.DIRECTORY_MODE, exist_ok=True)
+        paths.makedirs(paths.dirname(self.path), layout.DIRECTORY_MODE)
         try:
-            descriptor = posix.open(self.path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, layout.FILE_MODE)
+            descriptor = posix.open(
+                self.path, posix.O_WRONLY | posix.O_CREAT | posix.O_EXCL | posix.O_CLOEXEC, layout.FILE_MODE
+            )
         except FileExistsError:
             return
         with open(descriptor, "w", encoding="utf-8") as stream:
-            json.dump(DEFAULTS, stream, indent=4)
+            stream.write(dumps(DEFAULTS, indent=4))
 
     def look(self) -> Plan | None:
         """Return the steps and options that the file requests, or None if the file has not changed since the last call.
@@ -120,7 +120,7 @@ class DynamicFile:
         Raises:
             ValueError: the content is invalid; the error is raised once after each change of the file.
         """
-        now = time.monotonic()
+        now = clock.monotonic()
         if now < self._next:
             return None
         self._next = now + self._interval
@@ -131,7 +131,7 @@ class DynamicFile:
                 return None
             self._seen = seen
             with open(self.path, encoding="utf-8") as stream:
-                content = json.load(stream)
+                content = loads(stream.read())
         except OSError:
             return None  # the file does not exist yet, or another process is replacing it
         except (ValueError, RecursionError) as reason:

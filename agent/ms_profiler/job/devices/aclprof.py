@@ -10,7 +10,7 @@ import re
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, ClassVar
 
-from ms_profiler import cann
+from ms_profiler import cann, paths
 from ms_profiler.job.devices import npu, preload, search
 from ms_profiler.job.devices.aclprof_plan import LEAST_STORAGE, needs, plan
 from ms_profiler.job.devices.aclprof_tracing import REMEDY, AclprofTracing, Order, device
@@ -137,7 +137,7 @@ class Aclprof(Interface):
 def _written(host: "Host") -> int:
     """Return the bytes in all folders that aclprof has made; it makes a new folder each time it is attached."""
     home = host.home
-    folders = glob.glob(os.path.join(glob.escape(home.result), "PROF_*")) if home is not None else []
+    folders = glob.glob(paths.join(glob.escape(home.result), "PROF_*")) if home is not None else []
     return sum(map(layout.size_below, folders))
 
 

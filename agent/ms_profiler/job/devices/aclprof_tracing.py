@@ -16,6 +16,7 @@ handler, make the call, restore the handler and note the result. Python calls no
 
 import ctypes
 import os
+import posix
 import re
 import signal
 from collections.abc import Callable, Sequence
@@ -72,7 +73,7 @@ def load(library: str) -> tuple[dict[str, Callable[..., Any]], str]:
     handles = []
     for path in [library, *search.mapped(BASE)]:
         try:
-            handles.append(ctypes.CDLL(path, mode=os.RTLD_LAZY | os.RTLD_LOCAL))
+            handles.append(ctypes.CDLL(path, mode=posix.RTLD_LAZY | posix.RTLD_LOCAL))
         except OSError as reason:
             if path == library:
                 return {}, str(reason)
@@ -90,7 +91,7 @@ def device() -> int | None:
     """Return the number of the NPU that this thread uses; None if it uses none or CANN is not loaded."""
     for path in search.mapped(BASE):
         try:
-            ask = ctypes.CDLL(path, mode=os.RTLD_LAZY | os.RTLD_NOLOAD).aclrtGetDevice
+            ask = ctypes.CDLL(path, mode=posix.RTLD_LAZY | posix.RTLD_NOLOAD).aclrtGetDevice
         except (OSError, AttributeError):
             continue
         number = ctypes.c_int32()
@@ -157,7 +158,7 @@ class AclprofTracing:
             return Outcome.DONE, ""
         self.detach()  # if an exception of the job ended an earlier call of this method
         order = self._plan()
-        self._functions, self._results, self._pid = functions, {}, os.getpid()
+        self._functions, self._results, self._pid = functions, {}, posix.getpid()
         path = os.fsencode(order.folder)
         code = self._call("aclprofInit", path, len(path))
         if code:
@@ -208,7 +209,7 @@ class AclprofTracing:
     @property
     def _owner(self) -> bool:
         """Return whether this process itself initialised aclprof; in a fork child of it, the library does not work."""
-        return self._pid == os.getpid() and self._results.get("aclprofInit") == 0
+        return self._pid == posix.getpid() and self._results.get("aclprofInit") == 0
 
     def _set(self, request: Request) -> None:
         value = request.value.encode()

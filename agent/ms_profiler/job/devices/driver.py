@@ -3,7 +3,7 @@
 ms-profiler does so only if an option names the device.
 """
 
-import os
+import posix
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
@@ -25,10 +25,10 @@ def load(libraries: Sequence[str]) -> "ctypes.CDLL":
     *firsts, last = libraries
     for library in firsts:
         try:
-            return ctypes.CDLL(library, mode=os.RTLD_LAZY | os.RTLD_LOCAL)
+            return ctypes.CDLL(library, mode=posix.RTLD_LAZY | posix.RTLD_LOCAL)
         except OSError:
             continue
-    return ctypes.CDLL(last, mode=os.RTLD_LAZY | os.RTLD_LOCAL)
+    return ctypes.CDLL(last, mode=posix.RTLD_LAZY | posix.RTLD_LOCAL)
 
 
 def missing(libraries: Sequence[str], remedy: str) -> str:

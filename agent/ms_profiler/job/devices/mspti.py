@@ -6,7 +6,7 @@ import sys
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, ClassVar
 
-from ms_profiler import cann
+from ms_profiler import cann, paths
 from ms_profiler.job.devices import driver, owner, preload, search
 from ms_profiler.job.devices.interface import Interface
 from ms_profiler.job.recorder.tracing import Kinds
@@ -95,4 +95,4 @@ class Mspti(Interface):
 def _candidates(name: str) -> list[str]:
     """Return the places where msPTI looks for a library of CANN."""
     homes = filter(None, map(os.environ.get, cann.HOMES))
-    return [*(path for home in homes if os.path.exists(path := os.path.join(home, "lib64", name))), name]
+    return [*(path for home in homes if paths.exists(path := paths.join(home, "lib64", name))), name]

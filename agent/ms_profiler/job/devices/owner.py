@@ -4,6 +4,7 @@ import os
 import re
 from collections.abc import Mapping
 
+from ms_profiler import paths
 from ms_profiler.job.devices import search
 
 #: description of the other profiler if nothing identifies it
@@ -22,4 +23,4 @@ def name(tools: Mapping[str, str], injection: str = "") -> str:
         if search.mapped(re.compile(pattern)):
             return tool
     injected = os.environ.get(injection)
-    return f"{os.path.basename(injected)} ({injection})" if injected else ""
+    return f"{paths.basename(injected)} ({injection})" if injected else ""

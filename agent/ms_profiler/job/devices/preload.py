@@ -11,7 +11,7 @@ import subprocess
 import sys
 from collections.abc import MutableMapping
 
-from ms_profiler import options
+from ms_profiler import options, paths
 
 VARIABLE = "LD_PRELOAD"
 LIBRARY = "libmspti.so"
@@ -39,7 +39,7 @@ def add(environ: MutableMapping[str, str], chosen: options.Options, libraries: l
     """
     if "NPU" not in chosen.activities or present(environ):
         return ""
-    library = next((path for path in libraries if os.path.isfile(path)), "")
+    library = next((path for path in libraries if paths.isfile(path)), "")
     if not library:
         named = "activities" in chosen.given
         return f"{WHAT} are not recorded: there is no {LIBRARY}; source CANN's set_env.sh" if named else ""

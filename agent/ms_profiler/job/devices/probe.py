@@ -4,9 +4,9 @@ usage: python -m ms_profiler.job.devices.probe NAME; it prints the result as JSO
 """
 
 import json
-import os
 import sys
 
+from ms_profiler import paths
 from ms_profiler.job.devices.devices import INTERFACES
 from ms_profiler.job.devices.interface import Interface
 from ms_profiler.job.recorder import create
@@ -21,7 +21,7 @@ def probe(interface: Interface) -> dict[str, object]:
         `limits`, the kinds of records that it cannot make.
     """
     # Without a driver, no function of the library may be called. But the path of the library can be reported.
-    where = next((library for library in interface.libraries() if os.path.isabs(library)), "")
+    where = next((library for library in interface.libraries() if paths.isabs(library)), "")
     found: dict[str, object] = {"where": where, "version": "", "devices": 0, "why": "", "limits": ""}
     recorder, reason = create()
     tracing = interface.tracing(recorder)
@@ -50,7 +50,7 @@ def probe(interface: Interface) -> dict[str, object]:
 
 def _path(interface: Interface, library: str) -> str:
     """Return the path of the file from which a library was loaded; `library` may be a bare name."""
-    return next((path for path in interface.libraries() if os.path.isabs(path)), library)
+    return next((path for path in interface.libraries() if paths.isabs(path)), library)
 
 
 if __name__ == "__main__":

@@ -12,6 +12,8 @@ from _io import open
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
+from ms_profiler import paths
+
 MAPS = "/proc/self/maps"
 _MAJOR = re.compile(r"\.so\.(\d+)")
 
@@ -64,7 +66,7 @@ class Places:
 
     def present(self) -> Iterator[str]:
         """Yield the existing files in the usual places."""
-        for folder in [*sys.path, os.path.join(sys.prefix, "lib")] if self.packages else ():
+        for folder in [*sys.path, paths.join(sys.prefix, "lib")] if self.packages else ():
             yield from self._below(folder, self.packages)
         usual = [folder for pattern in self.usual for folder in sorted(glob.glob(pattern), reverse=True)]
         for home in [*filter(None, map(os.environ.get, self.homes)), *usual]:
@@ -76,9 +78,9 @@ class Places:
         The shortest name has only the major version. `sys.path` may contain a relative folder. Such a folder yields
         nothing, because the choice of the library must not depend on the current directory.
         """
-        for place in places if os.path.isabs(folder) else ():
-            for directory in sorted(glob.glob(os.path.join(glob.escape(folder), place)), reverse=True):
-                yield from sorted(glob.glob(os.path.join(glob.escape(directory), self.files)), key=len)[:1]
+        for place in places if paths.isabs(folder) else ():
+            for directory in sorted(glob.glob(paths.join(glob.escape(folder), place)), reverse=True):
+                yield from sorted(glob.glob(paths.join(glob.escape(directory), self.files)), key=len)[:1]
 
 
 def mapped(pattern: "re.Pattern[str]", maps: str = MAPS) -> list[str]:
@@ -90,7 +92,7 @@ def mapped(pattern: "re.Pattern[str]", maps: str = MAPS) -> list[str]:
     """
     try:
         with open(maps, encoding="utf-8", errors="surrogateescape") as stream:
-            paths = [line.rstrip("\n").split(maxsplit=5)[5] for line in stream if "/" in line]
+            mapped = [line.rstrip("\n").split(maxsplit=5)[5] for line in stream if "/" in line]
     except OSError:
         return []
-    return list(dict.fromkeys(path for path in paths if pattern.search(path)))
+    return list(dict.fromkeys(path for path in mapped if pattern.search(path)))

@@ -13,7 +13,7 @@ a call may change the state of the interface, and notes the new state only after
 exception ends this work early, the next call repeats it. The interface accepts repeated calls.
 """
 
-import os
+import posix
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
@@ -49,7 +49,7 @@ class DeviceSource:
         self.interface = interface
         self._turn = turn
         self._tracing = interface.tracing(host.recorder, host)
-        self._pid = os.getpid()
+        self._pid = posix.getpid()
         self.attached = False
         self.absent = False
         self._was_attached = False
@@ -68,7 +68,7 @@ class DeviceSource:
     @property
     def _inherited(self) -> bool:
         """Return whether this is a fork child. Its copy of the interface belongs to the parent and must not be used."""
-        return self._pid != os.getpid()
+        return self._pid != posix.getpid()
 
     def start(self) -> None:
         """Begin to record the device if the job uses it already, and write into the results which interface does so."""
@@ -166,7 +166,7 @@ class DeviceSource:
         """Note that this fork child uses the device, if its parent never attached the interface."""
         used = self._tracing is not None and not (self._was_attached or self._given_up) and self._tracing.ready()
         if used and self._wanted():
-            if self._host.process.pid != os.getpid():
+            if self._host.process.pid != posix.getpid():
                 self._host.reopen()  # the note below must not go into the files of the parent
             why = f"a fork child does not record its {self.interface.activity}; a child that is spawned does"
             self._host.not_collected(self.interface.what, why)

@@ -1,11 +1,11 @@
 """Find out which devices ms-profiler can trace on this machine, and why it cannot trace others."""
 
-import json
 import os
 import signal
 import subprocess
 import sys
 from dataclasses import dataclass
+from json import loads
 
 from ms_profiler.job.devices.devices import INTERFACES
 from ms_profiler.job.devices.interface import Interface
@@ -65,7 +65,7 @@ def find(interface: Interface, patience: float = PATIENCE) -> Finding:
         lines = done.stderr.decode("utf-8", "replace").strip().splitlines()
         return not_usable(f"it could not be tried: {lines[-1] if lines else 'no reason given'}")
     try:
-        row = json.loads(done.stdout)
+        row = loads(done.stdout)
     except ValueError:  # it crashed. Its exit status reads 0 here if the caller ignores SIGCHLD or waits for children.
         return not_usable("its library crashes; use another version of it")
     return Finding(

@@ -11,6 +11,7 @@ with a node, and keeps no node alive.
 
 import threading
 from collections.abc import Callable
+from threading import get_native_id
 from typing import TYPE_CHECKING, Any
 
 from ms_profiler.job.frameworks import side_file
@@ -122,7 +123,7 @@ class Tape:
             return
         content = {
             "time_ns": self.host.recorder.now(),
-            "thread": threading.get_native_id(),
+            "thread": get_native_id(),
             "nodes": nodes,
             "calls": self.calls,
         }

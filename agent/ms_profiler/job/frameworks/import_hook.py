@@ -8,8 +8,9 @@ modules that Python has loaded before.
 
 import os
 import sys
-import time
 from _thread import _local
+
+from ms_profiler import clock
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -97,7 +98,7 @@ def _reported(name: str, reason: BaseException) -> bool:
 
 def now() -> int:
     """Return CLOCK_MONOTONIC_RAW in nanoseconds."""
-    return time.clock_gettime_ns(time.CLOCK_MONOTONIC_RAW)
+    return clock.raw_ns()
 
 
 def _like_importlib(code: "CodeType") -> "CodeType":

@@ -5,13 +5,13 @@ second is `Net#2`. A module may make or replace its parameters in its first call
 a network after this call, between two steps.
 """
 
-import os
 import posix
 import weakref
 from _io import open
 from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Any, Final
 
+from ms_profiler import paths
 from ms_profiler.job.frameworks import side_file, trees
 from ms_profiler.store import layout
 
@@ -113,7 +113,7 @@ class Networks:
         if not self._known or self.host.home is None:
             return False
         folder = self.host.home.folder
-        if not os.path.isdir(folder):  # the folder is missing in a fork child that records nothing
+        if not paths.isdir(folder):  # the folder is missing in a fork child that records nothing
             return False
         if folder != self._folder:
             self._waiting, self._folder = list(self._known), folder
@@ -163,9 +163,9 @@ class Networks:
     def _write(self, folder: str, content: dict[str, Any]) -> None:
         for index in self._free(folder):
             path = layout.network_path(folder, index)
-            os.makedirs(os.path.dirname(path), layout.DIRECTORY_MODE, exist_ok=True)
+            paths.makedirs(paths.dirname(path), layout.DIRECTORY_MODE)
             try:
-                descriptor = posix.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, layout.FILE_MODE)
+                descriptor = posix.open(path, posix.O_WRONLY | posix.O_CREAT | posix.O_EXCL, layout.FILE_MODE)
             except FileExistsError:
                 continue
             with open(descriptor, "w", encoding="utf-8") as stream:

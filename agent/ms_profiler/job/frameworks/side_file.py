@@ -1,11 +1,11 @@
 """Write a JSON file beside the files of a process's records, for example with the nodes of a backward pass."""
 
-import json
-import os
 import posix
 from _io import open
+from json import dumps
 from typing import TYPE_CHECKING, Any
 
+from ms_profiler import paths
 from ms_profiler.store import anonymous, layout
 
 if TYPE_CHECKING:
@@ -19,7 +19,7 @@ def as_json(host: "Host", content: Any) -> str:
         host: the session, which knows the options.
         content: a JSON value.
     """
-    return json.dumps(anonymous.content(content) if host.asks("anonymize") else content)
+    return dumps(anonymous.content(content) if host.asks("anonymize") else content)
 
 
 def write(host: "Host", path: str, value: Any) -> None:
@@ -31,7 +31,7 @@ def write(host: "Host", path: str, value: Any) -> None:
         value: the content of the file, a JSON value.
     """
     content = as_json(host, value).encode()
-    os.makedirs(os.path.dirname(path), layout.DIRECTORY_MODE, exist_ok=True)
-    with open(posix.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, layout.FILE_MODE), "wb") as stream:
+    paths.makedirs(paths.dirname(path), layout.DIRECTORY_MODE)
+    with open(posix.open(path, posix.O_WRONLY | posix.O_CREAT | posix.O_EXCL, layout.FILE_MODE), "wb") as stream:
         stream.write(content)
     host.recorder.spend(len(content))

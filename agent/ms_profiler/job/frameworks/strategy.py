@@ -1,9 +1,9 @@
 """Store how a job is divided among its ranks, as its framework reports it, for the option `parallel_strategy`."""
 
-import os
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, Final
 
+from ms_profiler import paths
 from ms_profiler.job.frameworks import side_file
 from ms_profiler.job.sources import NEVER
 from ms_profiler.store import layout, run_info
@@ -47,7 +47,7 @@ class Strategy:
         if home is None or self._host.forked or not self._host.asks(OPTION):
             return False
         content = side_file.as_json(self._host, self._read())
-        if (home.folder, content) == self._last_written or content == "{}" or not os.path.isdir(home.folder):
+        if (home.folder, content) == self._last_written or content == "{}" or not paths.isdir(home.folder):
             return False
         run_info.replace(layout.strategy_path(home.folder), content)
         self._last_written = home.folder, content

@@ -9,8 +9,10 @@ case, ms-profiler samples stacks instead of tracing calls.
 import os
 import sys
 import threading
+from threading import setprofile
 from typing import TYPE_CHECKING, Any, Final
 
+from ms_profiler import paths
 from ms_profiler.job.guard import pass_on
 
 if TYPE_CHECKING:
@@ -29,11 +31,11 @@ _TIMES: Final = 5
 _LEAST_NS: Final = 50.0
 _WRITTEN: Final = 1.3
 #: folder of ms-profiler's own files; calls of functions in these files are not traced
-_OWN: Final = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__)))) + os.sep
+_OWN: Final = paths.dirname(paths.dirname(paths.dirname(paths.abspath(__file__)))) + os.sep
 
 
 def _paths(texts: "tuple[str, ...]") -> tuple[bytes, ...]:
-    return tuple(os.fsencode(os.path.expanduser(text)) for text in texts)
+    return tuple(os.fsencode(paths.expanduser(text)) for text in texts)
 
 
 def other_tool() -> str:
@@ -84,7 +86,7 @@ class Interpreter:
             self.release()
             return "this interpreter lacks functions that tracing needs"
         if self._monitoring is None:
-            threading.setprofile(self._native.profile_hook)
+            setprofile(self._native.profile_hook)
         self._call_ns = max(self._timed() - bare, _LEAST_NS) * _WRITTEN
         return ""
 
@@ -95,7 +97,7 @@ class Interpreter:
             self.release()
             return
         if getattr(threading, "_profile_hook", None) is self._native.profile_hook:
-            threading.setprofile(None)
+            setprofile(None)
         if sys.getprofile() is self._native.profile_hook:
             sys.setprofile(None)
 

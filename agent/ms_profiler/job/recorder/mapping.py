@@ -7,7 +7,7 @@ would close the job's file. So this module calls the function `mmap` of libc, wh
 
 import ctypes
 import mmap
-import os
+import posix
 from typing import Final
 
 _LIBC: Final = ctypes.CDLL(None, use_errno=True)
@@ -49,7 +49,7 @@ class Mapping:
         address = _LIBC.mmap(None, size, rights, kind, descriptor, 0)
         if address == _FAILED:
             error = ctypes.get_errno()
-            raise OSError(error, os.strerror(error))
+            raise OSError(error, posix.strerror(error))
         self._address = address
         self.memory = memoryview((ctypes.c_ubyte * size).from_address(address)).cast("B")
 

@@ -3,8 +3,10 @@
 import errno
 import functools
 import os
+import posix
 import sys
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from threading import get_native_id
 from typing import Any
 
 from ms_profiler.job import process
@@ -44,7 +46,7 @@ def start_apart(command: Sequence[str], environment: Mapping[str, str], output: 
     variables, _variables = array(f"{name}={value}" for name, value in environment.items())
     pid = _native.lib.msp_start_apart(words, variables, output, errors)
     if pid < 0:
-        raise OSError(-pid, os.strerror(-pid), command[0])
+        raise OSError(-pid, posix.strerror(-pid), command[0])
     return pid
 
 
@@ -57,7 +59,7 @@ def shield(call: Callable[..., Any], failed: Callable[[BaseException], Any]) -> 
 def _pause_at_forks() -> None:
     """Pause the extension's helper thread at forks, because Python 3.12 and later warn of a fork beside threads."""
     if sys.version_info >= (3, 12):
-        os.register_at_fork(before=_native.lib.msp_helper_rest)
+        posix.register_at_fork(before=_native.lib.msp_helper_rest)
 
 
 @functools.cache
@@ -183,13 +185,13 @@ class NativeRecorder:
         texts = os.fsencode(late), os.fsencode(failed)
         error = _native.lib.msp_exit_wait(program.reader, program.pid, int(timeout * 1000), shows, *texts)
         if error:
-            raise OSError(error, os.strerror(error))
+            raise OSError(error, posix.strerror(error))
 
     def write_exit_status(self, path: str, /) -> None:
         """Prepare a new file that receives the exit status of this process, if the process ends by `exit`."""
         error = _native.lib.msp_exit_status(os.fsencode(path))
         if error:
-            raise OSError(error, os.strerror(error))
+            raise OSError(error, posix.strerror(error))
 
     def delay_signals(self, on: bool, /) -> None:
         """Start or stop delaying signals of the job, so that none interrupts the last work of ms-profiler."""
@@ -209,7 +211,7 @@ class NativeRecorder:
         disk, most = (NO_LIMIT if size is None else size for size in (limit, memory))
         error = _native.lib.msp_open(os.fsencode(folder), first_slots, os.fsencode(account), disk, most, self._flags)
         if error:
-            raise OSError(error, os.strerror(error), folder)
+            raise OSError(error, posix.strerror(error), folder)
 
     def spend(self, size: int, /) -> None:
         """Count bytes on disk that other code has written; a negative number counts released bytes."""
@@ -227,7 +229,7 @@ class NativeRecorder:
         """Stop recording: end the open spans of the calling thread, and unmap the files."""
         error = _native.lib.msp_close()
         if error:
-            raise OSError(error, os.strerror(error))
+            raise OSError(error, posix.strerror(error))
 
     def answers(self, patience: float) -> bool:
         """Return whether the file system of the records answers in time; the extension's helper thread checks it."""
@@ -241,7 +243,7 @@ class NativeRecorder:
         look = getattr(sys, "_current_frames", None)
         if not isinstance(known, dict) or look is None:
             return f"{sys.implementation.name} {sys.version.split()[0]} does not show the stacks of threads"
-        while threading.current_thread() is threading.main_thread() and not _native.find_pending():
+        while get_native_id() == posix.getpid() and not _native.find_pending():
             pass  # finding out how the helper thread can call Python takes up to 1000 calls, with bytecodes between
         return "" if _native.sample_stacks(rate, look, known) else "no thread for sampling can be started"
 
@@ -259,7 +261,7 @@ class NativeRecorder:
             entry.number, entry.own, entry.seldom = number, own, seldom
             entry.name = self.intern(name)
         read = _native.lib.msp_metrics_read(table, len(rows), self.intern(SAMPLE), max(int(1000 / rate), 1))
-        return "" if read else os.strerror(errno.ENOMEM)
+        return "" if read else posix.strerror(errno.ENOMEM)
 
     def watch_blocks(self, library: str, least: int, /) -> str:
         """Start counting the memory blocks of an allocator; return why that is impossible, empty on success."""
@@ -272,9 +274,8 @@ class NativeRecorder:
 
     def block_places(self, on: bool, /) -> bool:
         """Start or stop recording the Python lines that allocate blocks on this thread; return whether it works."""
-        import threading
 
-        if threading.current_thread() is not threading.main_thread():
+        if get_native_id() != posix.getpid():
             return False  # before Python 3.12 only the main thread runs calls that other threads request
         while on and not _native.find_pending():
             pass  # this takes several calls, as in `sample_stacks`

@@ -5,15 +5,15 @@ finalizers may run between any two lines, on the thread that is recording, and r
 re-entrant, and the place for a record in a file is reserved before it is filled.
 """
 
-import os
+import posix
 import signal
 import struct
-import threading
 import weakref
 from collections.abc import Callable, Sequence
+from threading import RLock, local
 from typing import Any, Final
 
-from ms_profiler import log
+from ms_profiler import log, paths
 from ms_profiler.job.detached import Detached
 from ms_profiler.job.recorder import python_wrapper
 from ms_profiler.job.recorder.contract import BlockCounts, RecorderStats
@@ -51,13 +51,13 @@ class PythonRecorder:
     def __init__(self, *, written: bool = False, anonymous: bool = False) -> None:
         self._written = written
         self._anonymous = anonymous
-        self._lock = threading.RLock()  # so that only one thread at a time opens or closes a store
+        self._lock = RLock()  # so that only one thread at a time opens or closes a store
         self._strings = Strings()
         self._store: PythonStore | None = None
         self._last: PythonStore | None = None
         self._paused = False
         self._fine = True
-        self._local = threading.local()
+        self._local = local()
         self._watches_forks = False
 
     def _watch_forks(self) -> None:
@@ -73,10 +73,10 @@ class PythonRecorder:
             if method is not None:
                 method()
 
-        os.register_at_fork(after_in_child=after_fork)
+        posix.register_at_fork(after_in_child=after_fork)
 
     def _after_fork(self) -> None:
-        self._lock = threading.RLock()
+        self._lock = RLock()
         self._store = self._last = None
 
     def wrap(self, function: Callable[..., Any], **settings: Any) -> Callable[..., Any]:
@@ -169,7 +169,7 @@ class PythonRecorder:
         with self._lock:
             self.close()
             self._watch_forks()
-            path = os.path.realpath(folder, strict=True)
+            path = paths.realpath(folder, strict=True)
             self._last = PythonStore(path, first_slots, account, limit, memory, self._written, self._strings)
             self._paused, self._fine = False, True
             self._store = self._last

@@ -7,7 +7,6 @@ but does not wait for it.
 
 import errno
 import fcntl
-import os
 import posix
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -36,7 +35,7 @@ class PythonAccount:
     def _make(self) -> None:
         content = self.now.packed().ljust(account.FILE_SIZE, b"\0")
         try:
-            flags = os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
+            flags = posix.O_RDWR | posix.O_CREAT | posix.O_EXCL | posix.O_NOFOLLOW | posix.O_CLOEXEC
             descriptor = posix.open(self._path, flags, layout.FILE_MODE)
         except OSError as error:
             self._path = self._path if error.errno == errno.EEXIST else ""
@@ -44,7 +43,7 @@ class PythonAccount:
             return
         try:
             with limited():
-                os.pwrite(descriptor, content, 0)
+                posix.pwrite(descriptor, content, 0)
         except OSError:
             posix.unlink(self._path)
             self._path = ""
@@ -53,7 +52,7 @@ class PythonAccount:
 
     @contextmanager
     def _opened(self) -> Iterator[int]:
-        descriptor = posix.open(self._path, os.O_RDWR | os.O_NOFOLLOW | os.O_CLOEXEC)
+        descriptor = posix.open(self._path, posix.O_RDWR | posix.O_NOFOLLOW | posix.O_CLOEXEC)
         try:
             try:
                 fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -79,7 +78,7 @@ class PythonAccount:
                 self.now = account.parsed(posix.pread(descriptor, account.FORMAT.size, 0)) or self.now
                 self._add(size, limit, refused)
                 if size or limit or refused:
-                    os.pwrite(descriptor, self.now.packed(), 0)
+                    posix.pwrite(descriptor, self.now.packed(), 0)
         except OSError:  # count in memory only: a file system that refuses this file refuses records, too
             self._add(size, limit, refused)
 

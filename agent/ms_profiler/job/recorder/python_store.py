@@ -4,13 +4,13 @@ Some segments hold events. The others, the control stream, hold strings and read
 """
 
 import errno
-import os
-import threading
-import time
+import posix
 from enum import IntEnum
 from itertools import count
+from threading import RLock
 from typing import Final
 
+from ms_profiler import clock, paths
 from ms_profiler.job.recorder.contract import NO_MEMORY
 from ms_profiler.job.recorder.python_account import PythonAccount
 from ms_profiler.job.recorder.segment_file import SegmentFile, mappable, now_ns, size_of
@@ -124,7 +124,7 @@ class PythonStore:
     ) -> None:
         self.folder = folder
         self.first_slots = min(max(first_slots, SLOTS_LEAST), SLOTS_MOST)
-        self.lock = threading.RLock()
+        self.lock = RLock()
         self.fine_limit = self.all_limit = self.closed = False
         self.bytes = self.dropped = self.dropped_limit = self.threads = self.failure = 0
         self.account = PythonAccount(account, limit)
@@ -152,7 +152,7 @@ class PythonStore:
             reason = self.failure or errno.EDQUOT
             if reason == errno.EDQUOT:
                 self.account.change(refused=1)
-            raise OSError(reason, os.strerror(reason), folder)
+            raise OSError(reason, posix.strerror(reason), folder)
         self._first = self._control = first
         self.write_strings()
         self.anchor()
@@ -188,7 +188,7 @@ class PythonStore:
         """Make a segment; on failure, note the errno and return None. Except at first, the caller holds the lock."""
         index, self._next_index = self._next_index, self._next_index + 1
         try:
-            path = os.path.join(self.folder, layout.segment_name(index))
+            path = paths.join(self.folder, layout.segment_name(index))
             segment = SegmentFile(path, index, slots, flags, self._mapped)
         except OSError as error:
             self.failure = error.errno or errno.EIO
@@ -395,6 +395,6 @@ class MemoryStore(PythonStore):
 
 def _clock_pair() -> tuple[int, int, int]:
     before = now_ns()
-    real = time.clock_gettime_ns(time.CLOCK_REALTIME)
+    real = clock.wall_ns()
     width = now_ns() - before
     return (width + 1) // 2, before + width // 2, real

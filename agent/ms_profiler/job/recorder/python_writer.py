@@ -1,11 +1,11 @@
 """The writer of one thread of the pure-Python recorder: its file of records (segment) and its open spans."""
 
-import os
-import threading
-import time
+import posix
 from _io import open
+from threading import get_ident, get_native_id
 from typing import Final, NamedTuple
 
+from ms_profiler import clock
 from ms_profiler.job.recorder.python_store import PythonStore, Worth, utf8
 from ms_profiler.job.recorder.segment_file import SegmentFile, now_ns
 from ms_profiler.store.format import NOT_READ, Flag, Kind
@@ -45,7 +45,7 @@ class PythonWriter:
     def __init__(self, store: PythonStore, label: str) -> None:
         self.store = store
         self._label = label
-        self._process = os.getpid()
+        self._process = posix.getpid()
         self._number = 0
         self._wanted = store.first_slots
         self._segment: SegmentFile | None = None
@@ -53,11 +53,11 @@ class PythonWriter:
         self._event_ns = 0  # time of the last event
         self._due_ns = 0  # at the first event from this time on, the thread reads its processor time
         self._looked_ns = 0  # time of the last reading of the processor time
-        self._serial = threading.get_ident() * 0x9E3779B1 >> 4  # differs by thread, so that tokens differ, too
+        self._serial = get_ident() * 0x9E3779B1 >> 4  # differs by thread, so that tokens differ, too
 
     def __del__(self) -> None:
         """End the open spans of the ended thread; in a fork child, do nothing, because the files are the parent's."""
-        if self._segment is None or os.getpid() != self._process or self.store.closed:
+        if self._segment is None or posix.getpid() != self._process or self.store.closed:
             return
         now = now_ns()
         while self._open:
@@ -114,7 +114,7 @@ class PythonWriter:
             self._introduce(self._segment)
 
     def _introduce(self, segment: SegmentFile) -> None:
-        tid = threading.get_native_id()
+        tid = get_native_id()
         text = utf8(self._label) or _system_name(tid)
         name = self.store.intern(text) if text else 0
         slot = segment.take()
@@ -177,7 +177,7 @@ class PythonWriter:
         """Record the processor time of the thread so far. (The extension also records how long it waited for one.)"""
         self._due_ns, self._looked_ns = now + LOOK, now
         if not self.store.all_limit:
-            ran = time.clock_gettime_ns(time.CLOCK_THREAD_CPUTIME_ID)
+            ran = clock.thread_ns()
             if self.append(_PROCESSOR, 0, 0, NOT_READ, now, before or now, ran, Worth.COARSE) is not None:
                 self.store.mark()  # this record is no event of the job
 

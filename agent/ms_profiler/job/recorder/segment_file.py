@@ -4,16 +4,15 @@ A segment has a header and slots of 32 bytes. A record takes one slot, and a str
 """
 
 import errno
-import os
 import posix
 import stat
 import struct
-import time
 from _io import open
 from itertools import islice
 from operator import length_hint
 from typing import TYPE_CHECKING, Final
 
+from ms_profiler import clock
 from ms_profiler.store import layout
 from ms_profiler.store.file_limit import limited
 from ms_profiler.store.format import FORMAT_VERSION, HEADER, HEADER_SIZE, MAGIC, SEGMENT_CONTROL, SLOT_SIZE
@@ -39,7 +38,7 @@ _LAST_WORD: Final = 28
 def mappable(folder: str) -> bool:
     """Return whether `folder` is on a file system whose files can be mapped into memory without risk of SIGBUS."""
     device = posix.stat(folder).st_dev
-    wanted = f"{os.major(device)}:{os.minor(device)}"
+    wanted = f"{posix.major(device)}:{posix.minor(device)}"
     try:
         with open("/proc/self/mountinfo", encoding="utf-8", errors="surrogateescape") as stream:
             for line in stream:
@@ -82,12 +81,25 @@ class SegmentFile:
         self._mapping = self._make_file(mapped) if path else None
         self.memory = self._mapping.memory if self._mapping else memoryview(bytearray(self.size))
         self.mapped = self._mapping is not None or not path
-        fields = (FORMAT_VERSION, HEADER_SIZE, SLOT_SIZE, flags, capacity, os.getpid(), index, now_ns(), 0, 0, 0, b"")
+        fields = (
+            FORMAT_VERSION,
+            HEADER_SIZE,
+            SLOT_SIZE,
+            flags,
+            capacity,
+            posix.getpid(),
+            index,
+            now_ns(),
+            0,
+            0,
+            0,
+            b"",
+        )
         HEADER.pack_into(self.memory, 0, 0, *fields)
         _U64.pack_into(self.memory, 0, MAGIC)
 
     def _make_file(self, mapped: bool) -> "Mapping | None":
-        creation = os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
+        creation = posix.O_RDWR | posix.O_CREAT | posix.O_EXCL | posix.O_NOFOLLOW | posix.O_CLOEXEC
         descriptor = posix.open(self.path, creation, layout.FILE_MODE)
         try:
             self._reserve(descriptor)
@@ -105,7 +117,7 @@ class SegmentFile:
         """
         with limited():
             try:
-                os.posix_fallocate(descriptor, 0, self.size)
+                posix.posix_fallocate(descriptor, 0, self.size)
             except OSError as error:
                 if error.errno not in (errno.EOPNOTSUPP, errno.ENOSYS, errno.EINVAL):
                     raise
@@ -181,10 +193,10 @@ class SegmentFile:
         """
         size = HEADER_SIZE + self.used * SLOT_SIZE
         try:
-            info = os.lstat(self.path)
+            info = posix.lstat(self.path)
             if size >= self.size or not stat.S_ISREG(info.st_mode) or info.st_size != self.size:
                 return 0
-            os.truncate(self.path, size)
+            posix.truncate(self.path, size)
         except OSError:
             return 0
         return self.size - size
@@ -223,7 +235,7 @@ class SegmentFile:
         if not parts:
             return
         try:
-            descriptor = posix.open(self.path, os.O_WRONLY | os.O_NOFOLLOW | os.O_CLOEXEC)
+            descriptor = posix.open(self.path, posix.O_WRONLY | posix.O_NOFOLLOW | posix.O_CLOEXEC)
             try:
                 with limited():
                     for offset, data in parts:
@@ -258,11 +270,11 @@ def write_at(descriptor: int, data: bytes | memoryview, offset: int) -> None:
     """Write all of `data` at `offset`."""
     view = memoryview(data)
     while view:
-        written = os.pwrite(descriptor, view, offset)
+        written = posix.pwrite(descriptor, view, offset)
         view = view[written:]
         offset += written
 
 
 def now_ns() -> int:
     """Return CLOCK_MONOTONIC_RAW in nanoseconds."""
-    return time.clock_gettime_ns(time.CLOCK_MONOTONIC_RAW)
+    return clock.raw_ns()

@@ -1,10 +1,11 @@
 """Read the limits of this process's Linux control group and of its parent groups, which also apply (cgroups(7))."""
 
-import os
 from _io import open
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Final
+
+from ms_profiler import paths
 
 #: for a group without a limit, version 1 of control groups reports this number of bytes or more
 NO_LIMIT: Final = 1 << 60
@@ -61,13 +62,13 @@ def groups(controller: str, root: str) -> Iterator[Group]:
             mounts = [line.split() for line in stream]
     except OSError:
         return
-    paths = {name: entry[2] for entry in own if len(entry) == 3 for name in entry[1].split(",")}
+    folders = {name: entry[2] for entry in own if len(entry) == 3 for name in entry[1].split(",")}
     for fields in mounts:
         if "-" not in fields or len(fields) < 8:
             continue
         kind, options = fields[fields.index("-") + 1], fields[-1].split(",")
         unified = kind == "cgroup2"
-        path = paths.get("" if unified else controller)
+        path = folders.get("" if unified else controller)
         if path is None or not (unified or (kind == "cgroup" and controller in options)):
             continue
         above, place = fields[3].rstrip("/"), fields[4]
@@ -78,6 +79,6 @@ def groups(controller: str, root: str) -> Iterator[Group]:
 def _upwards(folder: str, top: str, controller: str, unified: bool) -> Iterator[Group]:
     present = {"cpu": "cpu.stat", "memory": "memory.current" if unified else "memory.usage_in_bytes"}[controller]
     while len(folder) >= len(top):
-        if os.path.exists(f"{folder}/{present}"):
+        if paths.exists(f"{folder}/{present}"):
             yield Group(folder, unified)
-        folder = os.path.dirname(folder)
+        folder = paths.dirname(folder)

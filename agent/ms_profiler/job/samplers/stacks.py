@@ -4,7 +4,7 @@ With the option `data_process`, the stacks of the job's child processes are samp
 these stacks show which function makes a batch late.
 """
 
-import os
+import posix
 import sys
 from typing import TYPE_CHECKING, Final
 
@@ -31,7 +31,7 @@ class Stacks:
         self._taken, self._count = 0.0, 0  # at the last check: time that tracing had taken, ns, and number of steps
         if sys.version_info >= (3, 12):  # Python 3.12 and later warn of a fork beside other threads
             guard = host.guard("a fork")
-            os.register_at_fork(before=shield(self._pause, guard), after_in_parent=shield(self._resume, guard))
+            posix.register_at_fork(before=shield(self._pause, guard), after_in_parent=shield(self._resume, guard))
 
     def start(self) -> None:
         """Begin to trace calls or to sample stacks, as the recordings request."""

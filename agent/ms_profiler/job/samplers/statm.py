@@ -4,7 +4,6 @@ The file has the number of pages in memory, and the number of those pages that b
 process's own memory, without libraries and without the mapped files into which ms-profiler records.
 """
 
-import os
 import posix
 from typing import Final
 
@@ -21,7 +20,7 @@ def held() -> int:
     Raises:
         OSError: the file cannot be read.
     """
-    descriptor = posix.open(PATH, os.O_RDONLY | os.O_CLOEXEC)
+    descriptor = posix.open(PATH, posix.O_RDONLY | posix.O_CLOEXEC)
     try:
         fields = posix.pread(descriptor, 128, 0).split()
     finally:

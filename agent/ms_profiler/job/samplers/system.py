@@ -4,11 +4,11 @@ A helper thread of the C extension reads the files with the counters. A Python t
 each file, and so delay the job.
 """
 
-import os
 import posix
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Final, NamedTuple
 
+from ms_profiler import paths
 from ms_profiler.job.samplers import control_groups
 from ms_profiler.store import host_metrics as names
 
@@ -144,12 +144,12 @@ def _threads() -> Iterator[Row]:
 
 
 def _processors() -> Iterator[Row]:
-    for number in range(min(os.cpu_count() or 1, DEVICES)):
+    for number in range(min(posix.cpu_count() or 1, DEVICES)):
         folder = f"{root}sys/devices/system/cpu/cpu{number}"
         yield Row(f"{names.PROCESSOR.name}{number}", f"{root}proc/stat", f"cpu{number} ", 3)
-        if os.path.exists(path := f"{folder}/cpufreq/scaling_cur_freq"):
+        if paths.exists(path := f"{folder}/cpufreq/scaling_cur_freq"):
             yield Row(f"{names.FREQUENCY.name}{number}", path, seldom=True)
-        if os.path.exists(path := f"{folder}/thermal_throttle/core_throttle_count"):
+        if paths.exists(path := f"{folder}/thermal_throttle/core_throttle_count"):
             yield Row(f"{names.HOT.name}{number}", path, seldom=True)
 
 

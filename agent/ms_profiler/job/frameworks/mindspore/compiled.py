@@ -9,13 +9,13 @@ parameters but not their cells. So each stored file begins with a line about the
 line has the paths of the cells that hold its parameters, because parameters of several networks may have equal names.
 """
 
-import json
-import os
 import posix
 from _io import open
 from collections.abc import Iterator
+from json import dumps
 from typing import TYPE_CHECKING, Any
 
+from ms_profiler import paths
 from ms_profiler.job.frameworks import trees
 from ms_profiler.job.frameworks.mindspore import effects, exchanges, modules
 from ms_profiler.job.frameworks.mindspore.effects import Effect
@@ -87,10 +87,10 @@ class Graphs:
             "holders": modules.holders(owner),
         }
         path = layout.graph_path(folder, self._count)
-        os.makedirs(os.path.dirname(path), layout.DIRECTORY_MODE, exist_ok=True)
-        flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL
+        paths.makedirs(paths.dirname(path), layout.DIRECTORY_MODE)
+        flags = posix.O_WRONLY | posix.O_CREAT | posix.O_EXCL
         with open(posix.open(path, flags, layout.FILE_MODE), "wb") as stream:
-            stream.write(json.dumps(head).encode() + b"\n" + content)
+            stream.write(dumps(head).encode() + b"\n" + content)
         self._count += 1
 
 

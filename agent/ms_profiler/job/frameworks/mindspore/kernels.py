@@ -11,13 +11,13 @@ run. In tests that stopped it on another thread, it lost records, and once it en
 writes a few files. ms-profiler keeps these files unchanged.
 """
 
-import os
 import posix
 import sys
 from _io import open
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
+from ms_profiler import paths
 from ms_profiler.job.frameworks.base import Target, loaded
 from ms_profiler.job.pace import Pace
 from ms_profiler.job.samplers import statm
@@ -85,7 +85,7 @@ class KernelStream:
         if not self._affordable():
             return
         folder = layout.window_dir(self._folder, self._windows)
-        os.makedirs(os.path.dirname(folder), layout.DIRECTORY_MODE, exist_ok=True)
+        paths.makedirs(paths.dirname(folder), layout.DIRECTORY_MODE)
         posix.mkdir(folder, layout.DIRECTORY_MODE)
         host.recorder.record(*self._mark(KERNEL_WINDOW))
         self._recorder.init(folder)
@@ -200,8 +200,8 @@ class KernelStream:
         """
         size = kernels = 0
         for name in posix.listdir(folder):
-            path = os.path.join(folder, name)
-            os.chmod(path, layout.FILE_MODE)
+            path = paths.join(folder, name)
+            posix.chmod(path, layout.FILE_MODE)
             size += posix.stat(path).st_size
             if name.startswith(layout.MEMORY_PREFIX):
                 # each file has all records since the recorder's first start, so the newest replaces the previous one

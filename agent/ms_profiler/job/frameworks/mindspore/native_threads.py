@@ -1,9 +1,10 @@
 """Find out from /proc whether the threads that a native library started in this process are at work."""
 
 import posix
-import time
 from _io import open
 from typing import Final
+
+from ms_profiler import clock
 
 #: LOOK: time between two checks of the threads, s. PATIENCE: longest time to wait until the threads sleep, s.
 LOOK: Final = 0.02
@@ -39,7 +40,7 @@ class NativeThreads:
 
     def still(self) -> bool:
         """Return whether the threads sleep now, slept at the last check, and did no work between the two checks."""
-        now = time.monotonic()
+        now = clock.monotonic()
         if self._seen is not None and now - self._seen[0] < LOOK:
             return False
         used = 0
@@ -54,11 +55,11 @@ class NativeThreads:
 
     def settle(self) -> bool:
         """Wait until `still` returns True, at most `PATIENCE` seconds; return whether the threads sleep."""
-        deadline = time.monotonic() + PATIENCE
+        deadline = clock.monotonic() + PATIENCE
         while not self.still():
-            if time.monotonic() > deadline:
+            if clock.monotonic() > deadline:
                 return False
-            time.sleep(LOOK)
+            clock.sleep(LOOK)
         return True
 
 

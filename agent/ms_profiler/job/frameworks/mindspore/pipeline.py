@@ -15,11 +15,12 @@ import atexit
 import os
 import posix
 import sys
-import threading
 from collections.abc import Callable
 from enum import Enum
+from threading import Condition, RLock, get_ident
 from typing import TYPE_CHECKING, Any, Final
 
+from ms_profiler import paths
 from ms_profiler.job.frameworks import trees
 from ms_profiler.job.frameworks.base import Labels, Target, keep_signature
 from ms_profiler.job.frameworks.mindspore.native_threads import NativeThreads, numbers
@@ -67,8 +68,8 @@ class PipelineStream:
         self.host = host
         self._manager = manager
         self._set_up = set_up
-        self._lock = threading.RLock()
-        self._built = threading.Condition(self._lock)
+        self._lock = RLock()
+        self._built = Condition(self._lock)
         self._state = State.OFF
         self._watched: Any = 0  # id of the watched pipeline's iterator. 0: none is watched; -1: it is ending
         self._batches: Callable[[], int] = lambda: 0  # returns the number of batches of the watched pipeline
@@ -199,7 +200,7 @@ class PipelineStream:
             self._not_collected(SUBJECT, "anonymize is on, and MindSpore writes them itself, with the job's names")
             return False
         with self._lock:
-            own = threading.get_ident()
+            own = get_ident()
             self._built.wait_for(lambda: self._builder in (None, own), PATIENCE)
             if self._builder is not None:
                 # Two threads build a pipeline at the same time. The dataset profiler might watch the wrong one.
@@ -281,13 +282,13 @@ class PipelineStream:
     def _save(self) -> None:
         folder = layout.pipeline_dir(self._folder, self._window)
         self._state = State.PARKED
-        os.makedirs(os.path.dirname(folder), layout.DIRECTORY_MODE, exist_ok=True)
+        paths.makedirs(paths.dirname(folder), layout.DIRECTORY_MODE)
         posix.mkdir(folder, layout.DIRECTORY_MODE)
         self._manager.save(folder)
         size = 0
         for name in posix.listdir(folder):
-            path = os.path.join(folder, name)
-            os.chmod(path, layout.FILE_MODE)
+            path = paths.join(folder, name)
+            posix.chmod(path, layout.FILE_MODE)
             size += posix.stat(path).st_size
         self._bytes += size
         self.host.recorder.spend(size)
@@ -340,7 +341,7 @@ class PipelineStream:
             self._not_collected(SUBJECT, "MS_INDEPENDENT_DATASET moves them to another process")
         elif config.get_debug_mode():
             self._not_collected(SUBJECT, "the debug mode of datasets runs them without queues")
-        elif unreadable := [path for path in SOURCES if not os.access(path, os.R_OK)]:
+        elif unreadable := [path for path in SOURCES if not posix.access(path, posix.R_OK)]:
             self._not_collected(SUBJECT, f"{unreadable[0]} cannot be read")
         else:
             return True

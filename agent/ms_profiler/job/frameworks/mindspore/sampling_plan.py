@@ -1,7 +1,8 @@
 """Plan when MindSpore's dataset profiler takes samples: in short windows, with pauses that grow."""
 
-import time
 from typing import Final
+
+from ms_profiler import clock
 
 #: WINDOW: time during which samples are taken before a pause, s. PAUSE: length of the first pause, s. Each later pause
 #: is twice as long as the one before.
@@ -24,20 +25,20 @@ class SamplingPlan:
     @property
     def paused(self) -> bool:
         """Return whether a pause lasts, in which no window begins."""
-        return time.monotonic() < self._resume
+        return clock.monotonic() < self._resume
 
     def begin(self, batches: int) -> None:
         """Note the begin of a window; `batches` is the number of batches so far."""
-        self._began = (time.monotonic(), batches)
+        self._began = (clock.monotonic(), batches)
 
     def over(self, batches: int) -> bool:
         """Return whether the window has lasted long enough; `batches` is the number of batches so far."""
         since, before = self._began
-        return time.monotonic() - since >= WINDOW or batches - before >= BATCHES
+        return clock.monotonic() - since >= WINDOW or batches - before >= BATCHES
 
     def end(self) -> None:
         """Note the end of a window; if the windows since the last pause took `WINDOW` seconds, begin a pause."""
-        now = time.monotonic()
+        now = clock.monotonic()
         self._spent += now - self._began[0]
         if self._spent >= WINDOW:
             self._spent = 0.0
@@ -50,7 +51,7 @@ class SamplingPlan:
 
     def next_look(self, steps: int) -> int:
         """Return the number of steps that will have run in about one second; `steps` have run so far."""
-        now = time.monotonic()
+        now = clock.monotonic()
         then, before = self._called
         self._called = (now, steps)
         stride = int((steps - before) / (now - then)) if then and now > then else 1

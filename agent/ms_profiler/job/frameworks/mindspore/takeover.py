@@ -7,9 +7,9 @@ of processes. So ms-profiler removes the variable from the environment while `en
 afterwards. The script and the job's children see the variable unchanged.
 """
 
-import json
 import os
 import sys
+from json import dumps
 
 from ms_profiler import options
 from ms_profiler.job import origin, process
@@ -81,7 +81,7 @@ def _for_mindspore(chosen: options.Options) -> str:
     values = chosen.as_dict()
     values["with_stack"] = chosen.with_stack is True  # MindSpore's profiler takes no samples
     values["export_type"] = [form for form in chosen.export_type if form != "kineto"] or ["text"]
-    return json.dumps(values)
+    return dumps(values)
 
 
 def unusable(chosen: options.Options) -> str:

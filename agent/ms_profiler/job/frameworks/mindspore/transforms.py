@@ -10,11 +10,11 @@ With `python_multiprocessing`, MindSpore calls the functions in other processes.
 has the number of these processes.
 """
 
-import os
 from dataclasses import dataclass
 from types import FunctionType
 from typing import TYPE_CHECKING, Any, Final
 
+from ms_profiler import paths
 from ms_profiler.job.frameworks import base, trees
 from ms_profiler.job.frameworks.base import Target
 from ms_profiler.store.names import TRANSFORM_CALLS, TRANSFORM_PROCESSES, TRANSFORM_TIME
@@ -131,7 +131,7 @@ def _name(function: Any) -> str:
     if type(owner) is not FunctionType:
         return trees.kind_name(owner)
     code = owner.__code__
-    return f"{owner.__qualname__} ({os.path.basename(code.co_filename)}:{code.co_firstlineno})"
+    return f"{owner.__qualname__} ({paths.basename(code.co_filename)}:{code.co_firstlineno})"
 
 
 def targets(host: "Host") -> list[Target]:

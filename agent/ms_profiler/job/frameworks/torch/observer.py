@@ -11,6 +11,8 @@ import re
 import sys
 from typing import TYPE_CHECKING
 
+from ms_profiler import paths
+
 if TYPE_CHECKING:
     from ms_profiler.job.recorder import Recorder
 
@@ -37,6 +39,6 @@ def connect(to: "Recorder") -> str:
     torch = sys.modules["torch"]
     if not FIRST <= version() <= LAST:
         return f"ms-profiler does not know the operators of PyTorch {torch.__version__}"
-    library = os.path.join(torch.__path__[0], "lib", "libtorch_cpu.so")
+    library = paths.join(torch.__path__[0], "lib", "libtorch_cpu.so")
     newer = bool(getattr(torch._C, "_GLIBCXX_USE_CXX11_ABI", True))
     return to.connect_operators(os.fsencode(library), *OFFSETS[newer])

@@ -11,6 +11,7 @@ ends the span of the region when the operator ends, and the span of the operator
 """
 
 import os
+import posix
 import sys
 import threading
 from collections.abc import Callable
@@ -172,7 +173,7 @@ def targets(host: "Host") -> list[Target]:
     host.at_start(shapes.start)
     host.at_end(shapes.stop)
     host.at_end(stream.stop)
-    os.register_at_fork(
+    posix.register_at_fork(
         before=shield(shapes.end, host.guard("a fork")), after_in_child=shield(stream.forked, host.guard("a fork"))
     )
     return [

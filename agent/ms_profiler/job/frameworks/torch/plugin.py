@@ -1,6 +1,6 @@
 """The plugin of PyTorch: a list of the files whose hooks it applies, and the description of the framework."""
 
-import os
+import posix
 import sys
 from functools import partial
 from typing import TYPE_CHECKING, Any
@@ -103,5 +103,5 @@ class PyTorch(base.Plugin):
         mode = "compiled" if compilation.compiled else "eager"
         crowd = {}
         if device == "CPU":
-            crowd = {"threads": str(torch.get_num_threads()), "processors": str(len(os.sched_getaffinity(0)))}
+            crowd = {"threads": str(torch.get_num_threads()), "processors": str(len(posix.sched_getaffinity(0)))}
         return {"mode": mode, "device": device} | crowd | ({"operators": ops.source} if ops.source else {})

@@ -12,9 +12,9 @@ or one that PyTorch's C++ code makes around a call, for example of the forward m
 """
 
 import sys
-import threading
 import weakref
 from collections.abc import Callable
+from threading import get_ident
 from typing import TYPE_CHECKING, Any
 
 from ms_profiler.job.frameworks import base
@@ -89,7 +89,7 @@ class ProfilerSlot:
         - The thread runs a backward pass. After each node of the graph, PyTorch restores the profiler that the thread
           had at the begin of the pass.
         """
-        thread = threading.get_ident()
+        thread = get_ident()
         if thread in self._inside and not self._is_inside():
             self._inside.discard(thread)
         busy = self._lent or self._prepared or self._regions or thread in self._inside
@@ -157,10 +157,10 @@ class ProfilerSlot:
         self._note_regions()
         kind = self._kind()
         self._prepared = self._prepared and kind not in self._by_kineto
-        self._lent[threading.get_ident()] = kind == self._none
+        self._lent[get_ident()] = kind == self._none
 
     def _stopped(self, stopped: bool) -> None:
-        thread = threading.get_ident()
+        thread = get_ident()
         if self._lent.pop(thread, None) is None and stopped:
             # the stopped profiler records all threads, and another thread had started it
             self._lent = {thread: everywhere for thread, everywhere in self._lent.items() if not everywhere}

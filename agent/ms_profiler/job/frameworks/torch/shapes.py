@@ -15,9 +15,9 @@ In a step with shapes, an operator takes 1 to 2 us more, and Kineto keeps 1 KB f
 stops. So ms-profiler records no shapes in steps with more than `MOST` records.
 """
 
-import time
 from typing import TYPE_CHECKING, Any, Protocol
 
+from ms_profiler import clock
 from ms_profiler.job.frameworks.torch.kineto import Kineto
 from ms_profiler.job.frameworks.torch.operands import OPTION, Operands, category
 from ms_profiler.job.frameworks.torch.profiler_slot import ProfilerSlot
@@ -166,7 +166,7 @@ class Shapes:
         """Read our clock and the wall clock at the same moment; return both times in ns."""
         now, found = self._host.recorder.now, []
         for _ in range(READINGS):
-            before, wall, after = now(), time.time_ns(), now()
+            before, wall, after = now(), clock.wall_ns(), now()
             found.append((after - before, (before + after) // 2, wall))
         _, own, wall = min(found)
         return own, wall

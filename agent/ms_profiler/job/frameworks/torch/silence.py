@@ -6,10 +6,12 @@ or stop. When the script's own profilers start and stop, Kineto prints its lines
 """
 
 import ctypes
-import os
+import posix
 import sys
 from collections.abc import Callable
 from typing import TypeVar
+
+from ms_profiler import paths
 
 #: mangled name of the variable `libkineto::Logger::severityLevel_`, and a level above the severity of every line
 _LEVEL = "_ZN9libkineto6Logger14severityLevel_E"
@@ -44,9 +46,9 @@ def silently(call: Callable[[], Result]) -> Result:
 
 
 def _level() -> ctypes.c_int | None:
-    folder = os.path.dirname(str(sys.modules["torch"].__file__))
+    folder = paths.dirname(str(sys.modules["torch"].__file__))
     try:
-        library = ctypes.CDLL(os.path.join(folder, "lib", "libtorch_cpu.so"), mode=os.RTLD_NOLOAD)
+        library = ctypes.CDLL(paths.join(folder, "lib", "libtorch_cpu.so"), mode=posix.RTLD_NOLOAD)
         return ctypes.c_int.in_dll(library, _LEVEL)
     except (OSError, ValueError):
         return None

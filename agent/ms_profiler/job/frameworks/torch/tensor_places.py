@@ -4,11 +4,11 @@ The records of memory blocks do not name tensors. With these addresses, the anal
 Activations need no address: they exist for less than a step, and their blocks are allocated during a forward pass.
 """
 
-import os
 import sys
 from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Any, Final
 
+from ms_profiler import paths
 from ms_profiler.job.frameworks import side_file, trees
 from ms_profiler.job.frameworks.torch import optimizers, tensors
 from ms_profiler.job.frameworks.torch.allocator import OPTION
@@ -53,12 +53,12 @@ class Places:
         return self._next, True
 
     def _found(self) -> Iterator[Place]:
-        paths: dict[int, str] = {}
+        places: dict[int, str] = {}
         for path, module in self._modules():
             for parameter in trees.held_in(module, self._parameters).values():
-                if id(parameter) in paths or len(paths) > MOST:
+                if id(parameter) in places or len(places) > MOST:
                     continue
-                paths[id(parameter)] = path
+                places[id(parameter)] = path
                 yield PARAMETER, path, _address(parameter)
                 if tensors.read(parameter, "is_leaf"):
                     yield GRADIENT, path, _address(tensors.read(parameter, "grad"))
@@ -66,11 +66,11 @@ class Places:
             states = trees.attributes(held()).get("state")
             for parameter, state in list(dict.items(states)) if isinstance(states, dict) else []:
                 for value in list(dict.values(state)) if isinstance(state, dict) else []:
-                    yield STATE, paths.get(id(parameter), ""), _address(value)
+                    yield STATE, places.get(id(parameter), ""), _address(value)
 
     def _write(self, folder: str, found: list[Place]) -> None:
         found = [place for place in found if place[2]]
-        if not found or not os.path.isdir(folder):
+        if not found or not paths.isdir(folder):
             return
         names = {path: number for number, path in enumerate(dict.fromkeys(path for _, path, _ in found))}
         rows = [(kind, names[path], address) for kind, path, address in found]

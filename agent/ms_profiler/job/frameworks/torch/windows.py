@@ -9,11 +9,11 @@ ms-profiler stores only the operators of the thread that runs the steps. The arg
 that autograd gives both an operator and its gradient. If `record_shapes` is set, it also contains the shapes of inputs.
 """
 
-import os
-import threading
-import time
+import posix
+from threading import get_native_id
 from typing import TYPE_CHECKING
 
+from ms_profiler import clock
 from ms_profiler.job.frameworks.base import Target
 from ms_profiler.job.frameworks.torch.kineto import Kineto
 from ms_profiler.job.frameworks.torch.operands import OPTION, Operands, category
@@ -73,7 +73,7 @@ class Windows:
             return count + 1, False
         self._shapes = host.asks(OPTION)
         # An exception of the job's signal handlers may end this method at any line. From here on, `stop` stops Kineto.
-        self._thread, self._began, self.slot.used = threading.get_native_id(), count, True
+        self._thread, self._began, self.slot.used = get_native_id(), count, True
         self._kineto.start(self._shapes)
         return count + 1, True
 
@@ -87,7 +87,7 @@ class Windows:
         self._began, self._done, self.slot.used = -1, True, False
         if result is None or self.host.forked:
             return
-        offset = recorder.now() - time.time_ns()  # converts Kineto's times, which are those of the wall clock
+        offset = recorder.now() - clock.wall_ns()  # converts Kineto's times, which are those of the wall clock
         events, operands = 0, Operands(recorder, self._shapes)
         for event in result.events():
             kind = category(event)
@@ -123,5 +123,5 @@ def targets(host: "Host", why: str) -> list[Target]:
     host.at_step(windows.stepped)
     host.at_start(windows.start)
     host.at_end(windows.end)
-    os.register_at_fork(before=shield(windows.stop, host.guard("a fork")))
+    posix.register_at_fork(before=shield(windows.stop, host.guard("a fork")))
     return windows.slot.targets()
