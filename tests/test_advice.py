@@ -262,6 +262,10 @@ def test_the_largest_part_comes_first_but_a_leak_that_grows_fast_before_all():
     assert [item.cause for item in advice_on(**known)] == ["sync-bound", "input-bound"]
     slow = Growth(1 << 20, 5 << 20, 200 << 20, 3, 9)
     assert [item.cause for item in advice_on(**known, growth=slow)] == ["sync-bound", "input-bound", "memory-growth"]
+    moderate = Growth(1 << 20, 40 << 20, 200 << 20, 3, 9)
+    assert [item.cause for item in advice_on(**known, growth=moderate)][-1] == "memory-growth"
+    busy = Strain(BUSY, 0.4, (), 1.0, 0.4, 0.25, 1.68, 0.0, 2.0, 0.0, None, 0.0, 0.0, 0.0)
+    assert [item.cause for item in advice_on(growth=moderate, strains=[busy])] == ["memory-growth", "busy-machine"]
     fast = Growth(1 << 20, 80 << 20, 200 << 20, 3, 9)
     assert advice_on(**known, growth=fast)[0].cause == "memory-growth"
 

@@ -157,7 +157,9 @@ def test_a_part_is_named_that_takes_much_of_the_training_but_little_of_the_run(s
         {"part": part, "share": share, "training_share": training} for part, share, training in parts
     ]
     assert "Outside of the steps: evaluation 32 % of the training; the steps 66 %" in shown(trained)
-    trained["whole_run"][0]["parts"][-1]["training_share"] = 0.2
+    trained["whole_run"][0]["parts"][-1]["training_share"] = 0.22
+    assert "Outside of the steps: evaluation 22 % of the training; the steps 66 %" in shown(trained)
+    trained["whole_run"][0]["parts"][-1]["training_share"] = 0.09
     assert not any(line.startswith("Outside of the steps") for line in shown(trained))
 
 

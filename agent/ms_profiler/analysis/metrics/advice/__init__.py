@@ -5,8 +5,8 @@ share of the steps' time. Launching operators, and other work of the host, are r
 computing, because then the host limits the speed of the steps.
 
 Advice is sorted by its share of the steps' time. When the machine is busy, waits for a processor lengthen everything.
-So advice about the job itself is compared with these waits by its share of the remaining time. A fast memory leak comes
-first whatever its share, because it ends the job.
+So advice about the job itself is compared with these waits by its share of the remaining time. A memory leak costs no
+time until it ends the job. So it comes after the causes in the job that take time, and only a fast one before them.
 """
 
 from dataclasses import replace
@@ -27,7 +27,7 @@ _CAUSES: Final = (
 
 
 def ranked(found: Diagnosis, facts: Facts) -> list[Advice]:
-    """Return the advice for a run, the largest share first; advice marked `first` comes before all other advice.
+    """Return the advice for a run, the largest share first; fast memory leaks come before it, other ones behind.
 
     In a run without steps, all shares are shares of the whole run.
 
@@ -43,4 +43,11 @@ def ranked(found: Diagnosis, facts: Facts) -> list[Advice]:
     def weight(item: Advice) -> float:
         return item.share if item.what == bounds.RUNNABLE else item.share / (max(1 - waits, item.share) or 1.0)
 
-    return sorted(advice, key=lambda item: (not item.first, -weight(item), -item.share))
+    leaks = [item for item in advice if item.cause == habits.LEAKING]
+    timed = sorted((item for item in advice if item not in leaks), key=lambda item: (-weight(item), -item.share))
+    last = max(
+        (place for place, item in enumerate(timed, 1) if item.cause not in machine.CAUSES.values() and item.share),
+        default=0,
+    )
+    fast = [item for item in leaks if item.first]
+    return [*fast, *timed[:last], *(item for item in leaks if item not in fast), *timed[last:]]

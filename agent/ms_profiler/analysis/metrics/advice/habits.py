@@ -13,8 +13,10 @@ from ms_profiler.analysis.metrics.diagnosis import Diagnosis
 WARM_UP_STEPS: Final = 2
 #: garbage collections are reported if there are at least this many of them
 PAUSES: Final = 3
+#: cause of the advice about growing memory
+LEAKING: Final = "memory-growth"
 #: growing memory is mentioned before all other advice if growth / memory before the growth is at least this
-LEAK: Final = 0.1
+LEAK: Final = 0.5
 #: steps are uneven if 95th percentile / median > `UNEVEN`; this is tested only with at least `UNEVEN_STEPS` steps
 UNEVEN: Final = 2.0
 UNEVEN_STEPS: Final = 20
@@ -66,7 +68,7 @@ def memory(found: Diagnosis, facts: Facts) -> Iterator[Advice]:
         relative = leak.total / max(leak.held - leak.total, 1)
         whose = f"the memory of tensors{f' on {leak.device}' * bool(leak.device)} is" if leak.tensors else _PROCESS
         yield Advice(
-            "memory-growth",
+            LEAKING,
             "memory",
             min(relative, 1.0),
             f"memory growth: {whose} {size(leak.per_step)} more after each step; from step {leak.first} to step "

@@ -9,7 +9,7 @@ from ms_profiler.analysis.metrics.diagnosis import Diagnosis
 from ms_profiler.analysis.metrics.strain import Strain
 
 #: cause of `metrics.strain` -> name of the cause in the advice, for programs
-_CAUSES: Final = {strain.BUSY: "busy-machine", strain.THROTTLED: "throttled", strain.SWAPPING: "swapping"}
+CAUSES: Final = {strain.BUSY: "busy-machine", strain.THROTTLED: "throttled", strain.SWAPPING: "swapping"}
 
 
 def machine(found: Diagnosis, facts: Facts) -> Iterator[Advice]:
@@ -23,7 +23,7 @@ def machine(found: Diagnosis, facts: Facts) -> Iterator[Advice]:
         step = facts.numbers[item.steps[0]] if item.steps else None
         part = "memory" if item.cause == strain.SWAPPING else bounds.RUNNABLE
         lane = facts.lane
-        yield Advice(_CAUSES[item.cause], part, item.share, f"{item.cause}: {evidence}", action, step, lane)
+        yield Advice(CAUSES[item.cause], part, item.share, f"{item.cause}: {evidence}", action, step, lane)
 
 
 def _when(item: Strain, facts: Facts) -> str:
