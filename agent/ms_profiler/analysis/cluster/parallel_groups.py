@@ -61,8 +61,7 @@ def connected(used: Mapping[int, Iterable[Sequence[int]]]) -> dict[int, int]:
         used: rank -> the ranks of each group that it used.
     """
     found = {rank: rank for rank in used}
-    for groups in used.values():
-        for group in groups:
-            joined = {found[rank] for rank in group if rank in found}
-            found = {rank: min(joined) if first in joined else first for rank, first in found.items()}
+    for group in sorted({tuple(group) for groups in used.values() for group in groups}):
+        joined = {found[rank] for rank in group if rank in found}
+        found = {rank: min(joined) if first in joined else first for rank, first in found.items()}
     return found

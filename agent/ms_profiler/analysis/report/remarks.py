@@ -13,10 +13,10 @@ _BY_NAME: Final = ("cupti", "kineto")
 SHOWN: Final = 5
 #: the mean step time is shown beside the median if mean / median or median / mean is at least this
 _FAR: Final = 1.5
-#: A part outside of the steps is named if it takes at least `_MUCH_TRAINING` of the training, the share from which on
-#: advice speaks of checkpoints, compilations and garbage collections within the steps. Otherwise, it is named if it takes
-#: at least `_MUCH` of the run, and as long as the steps. These parts are not named: the steps themselves, and what every
-#: run has.
+#: A part outside of the steps is named if it takes at least `_MUCH_TRAINING` of the training. From this share on,
+#: advice speaks of checkpoints, compilations and garbage collections within the steps. Otherwise, the part is named if
+#: it takes at least `_MUCH` of the run, and as long as the steps. These parts are not named: the steps themselves, and
+#: what every run has.
 _MUCH_TRAINING: Final = 0.1
 _MUCH: Final = 0.2
 _USUAL: Final = ("steps", "import", "set-up", "profiling", "not recorded")
