@@ -152,7 +152,7 @@ def test_where_the_job_stops_the_time_steps_have_their_length(job):
     assert run["steps"]["count"] == 20 and 0.1 < run["steps"]["median_ms"] < 1000, run["steps"]
 
 
-def test_hooks_of_the_job_have_the_numbers_that_they_have_without_us(job):
+def test_hooks_and_loaders_of_the_job_hold_what_the_job_gave_them(job):
     program = """
 import torch
 from torch.optim.optimizer import register_optimizer_step_pre_hook
@@ -168,7 +168,25 @@ for _ in range(3):
     model(torch.ones(1, 2)).sum().backward()
     optimizer.step()
 print([handle.id for handle in handles])
+
+def own(*_):
+    return None
+
+data, lines, generator = [torch.ones(1)] * 4, torch.utils.data.SequentialSampler(range(4)), torch.Generator()
+settings = {"sampler": lines, "collate_fn": torch.stack, "worker_init_fn": own, "generator": generator}
+for workers in (0, 1):
+    loader = torch.utils.data.DataLoader(data, 2, num_workers=workers, **settings)
+    batches = iter(loader)
+    print(len(list(batches)), loader.dataset is data, batches._collate_fn is torch.stack)
+    print([getattr(loader, name) is value for name, value in settings.items()])
+model.register_full_backward_hook(own)
+weight = model.weight.register_hook(own)
+for _ in range(2):
+    model(torch.ones(1, 2, requires_grad=True)).sum().backward()
+    optimizer.step()
+print(list(model._backward_hooks.values()) == list(model.weight._backward_hooks.values()) == [own])
+print(sorted(vars(model)), sorted(vars(optimizer)), sorted(vars(loader)))
 """
     bare, run = job(program, profile=False), job(program)
     assert (run.code, run.out) == (0, bare.out), run.err
-    assert run.summary["steps"]["count"] == 6
+    assert run.summary["steps"]["count"] == 8
