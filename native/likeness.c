@@ -4,20 +4,12 @@
 
 #include "wrapper.h"
 
-/* Attributes that the type of the wrapper has as well. */
-static bool of_type(PyObject *name) {
-  static const char *const names[] = {"__module__", "__doc__", "__dict__"};
-  for (size_t i = 0; i < sizeof names / sizeof *names; ++i) {
-    if (PyUnicode_CompareWithASCIIString(name, names[i]) == 0) return true;
-  }
-  return false;
-}
-
-/* Take attributes that the wrapper lacks, such as the code or the defaults, from the wrapped function. */
+/* Take attributes that the wrapper lacks, such as the code or the defaults, from the wrapped function. The type of the
+ * wrapper has a `__module__`, too. */
 PyObject *msp_likeness_getattr(PyObject *object, PyObject *name) {
-  bool taken = of_type(name);
-  PyObject *value = taken ? NULL : PyObject_GenericGetAttr(object, name);
-  if (value != NULL || (!taken && !PyErr_ExceptionMatches(PyExc_AttributeError))) return value;
+  bool of_type = PyUnicode_CompareWithASCIIString(name, "__module__") == 0;
+  PyObject *value = of_type ? NULL : PyObject_GenericGetAttr(object, name);
+  if (value != NULL || (!of_type && !PyErr_ExceptionMatches(PyExc_AttributeError))) return value;
   PyErr_Clear();
   return PyObject_GetAttr(((msp_wrapper *)object)->function, name);
 }
@@ -51,10 +43,10 @@ PyObject *msp_likeness_reduce(PyObject *object, PyObject *protocol) {
   return PyObject_CallMethod(function, "__reduce_ex__", "O", protocol);
 }
 
-/* Return the class of the wrapped function, because `inspect.isfunction`, Dynamo and MindSpore's parser need it. */
-PyObject *msp_likeness_class(PyObject *object, void *unused) {
-  (void)unused;
-  return PyObject_GetAttrString(((msp_wrapper *)object)->function, "__class__");
+/* Return an attribute of the wrapped function. `inspect.isfunction`, Dynamo and MindSpore's parser need its class.
+ * `help` and `inspect.getattr_static` read other attributes past `msp_likeness_getattr`. */
+PyObject *msp_likeness_property(PyObject *object, void *name) {
+  return PyObject_GetAttrString(((msp_wrapper *)object)->function, name);
 }
 
 PyObject *msp_likeness_plain_reduce(PyObject *object, PyObject *unused) {

@@ -11,7 +11,7 @@ PyObject *msp_likeness_repr(PyObject *object);
 Py_hash_t msp_likeness_hash(PyObject *object);
 PyObject *msp_likeness_compare(PyObject *object, PyObject *other, int how);
 PyObject *msp_likeness_reduce(PyObject *object, PyObject *protocol);
-PyObject *msp_likeness_class(PyObject *object, void *unused);
+PyObject *msp_likeness_property(PyObject *object, void *name);
 PyObject *msp_likeness_plain_reduce(PyObject *object, PyObject *unused);
 
 #endif

@@ -304,7 +304,11 @@ static PyMemberDef members[] = {
     {NULL, 0, 0, 0, NULL},
 };
 static PyGetSetDef properties[] = {
-    {"__class__", msp_likeness_class, NULL, NULL, NULL},
+    {"__class__", msp_likeness_property, NULL, NULL, "__class__"},
+    {"__dict__", msp_likeness_property, NULL, NULL, "__dict__"},
+    {"__doc__", msp_likeness_property, NULL, NULL, "__doc__"},
+    {"__name__", msp_likeness_property, NULL, NULL, "__name__"},
+    {"__qualname__", msp_likeness_property, NULL, NULL, "__qualname__"},
     {NULL, NULL, NULL, NULL, NULL},
 };
 

@@ -6,6 +6,7 @@ import functools
 import gc
 import inspect
 import pickle
+import pydoc
 import signal
 import sys
 import threading
@@ -68,6 +69,7 @@ def test_it_passes_for_the_function(wrap):
     assert (function.__code__ is add.__code__) == wrap.native
     assert (function.__name__, function.__qualname__, function.__doc__) == ("add", "add", add.__doc__)
     assert functools.wraps(function)(lambda: 0).__wrapped__ is function
+    assert pydoc.render_doc(function) == pydoc.render_doc(add)
 
 
 def test_what_the_job_sets_on_it_is_set_on_the_function():
@@ -82,6 +84,7 @@ def test_what_the_job_sets_on_it_is_set_on_the_function():
     assert vars(function) == vars(plain) == {}
     function.__defaults__, function.__kwdefaults__, function.mark = (5,), {"third": 6}, "own"
     assert function(1) == plain(1) == (1, 5, 6)
+    assert inspect.getattr_static(function, "mark") == "own"
     names = {"__name__": "new", "__qualname__": "New.new", "__doc__": "Do.", "__module__": "mine"}
     names |= {"__annotations__": {"first": int}}
     for name, value in names.items():
