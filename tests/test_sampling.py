@@ -114,6 +114,19 @@ def test_totals_are_of_all_steps_and_say_so(run, measures):
         assert phase["scaled"] is rested and bool(phase["total_ms_error"]) is rested
 
 
+def test_the_modules_of_a_step_are_those_of_a_mean_step_as_its_phases_are(run):
+    """The sampled steps are longer, because recording costs time."""
+    tree, phases = run.summary["module_tree"], run.summary["phases"]
+    mean = sum(phase["steady_per_step_ms"] for phase in phases.values())
+    assert tree["whole_ms"] == pytest.approx(mean, rel=1e-4) and tree["whole_ms"] != pytest.approx(
+        run.summary["steps"]["steady"]["mean_ms"], rel=1e-3
+    )
+    outermost = [row for row in tree["rows"] if row["depth"] == 0]
+    assert sum(row["total_ms"] for row in outermost) + tree["outside_ms"] == pytest.approx(mean, rel=1e-3)
+    for name in ("forward", "backward", "optimizer"):
+        assert sum(row[f"{name}_ms"] for row in outermost) <= phases[name]["steady_per_step_ms"] * 1.01
+
+
 @pytest.mark.slow
 def test_no_record_counts_as_lost_and_the_jobs_generator_is_unchanged(run, launch):
     assert run.summary["completeness"]["dropped"] == 0

@@ -237,12 +237,12 @@ class Measures:
     @cached_property
     def ownership(self) -> Ownership | None:
         """Return how much time each module took; None if no module is known."""
-        return ownership(self.recording, self.steps, self.steady, self.stream)
+        return ownership(self.recording, self.steps, self.steady, self.stream, (self.pieces, self.shares))
 
     @cached_property
     def on_host(self) -> Ownership | None:
         """Return how much of the stepping thread's time each module took, if `ownership` has the times of kernels."""
-        return ownership_of.on_host(self.ownership, self.recording, self.steps, self.steady)
+        return ownership_of.on_host(self.ownership, self.recording, self.steps, self.steady, (self.pieces, self.shares))
 
     @cached_property
     def launching(self) -> str:

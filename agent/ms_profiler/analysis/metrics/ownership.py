@@ -13,8 +13,10 @@ from ms_profiler.analysis.metrics import (
     kernels,
     module_tree,
     module_waits,
+    other_steps,
     outliers,
     owners,
+    sampling,
 )
 from ms_profiler.analysis.metrics.diagnosis import Diagnosis
 from ms_profiler.analysis.metrics.outliers import Outlier
@@ -33,6 +35,9 @@ EXCESS: Final = 0.05
 #: the text says that an operator takes most of a module's time if it takes at least this share
 MOSTLY: Final = 0.5
 
+#: the recorded steps cut into phases (`phases.pieces`), and the phases of a mean step (`other_steps.steady_phases`)
+Phased = tuple[pl.DataFrame, pl.DataFrame]
+
 _CALLS: Final = pl.Schema({"module": pl.String, "calls": pl.UInt64})
 
 
@@ -43,8 +48,8 @@ class Ownership:
     Attributes:
         basis: what the times measure: "host" for the stepping thread, "kernels" for kernels.
         steps: the number of steps that the times cover; 1 if the times are sums over the kernels of all steps.
-        whole_ns: time of these steps, or of these kernels.
-        tree: the tree of modules, from `module_tree.rows`.
+        whole_ns: time of these steps, or of these kernels. If steps were sampled, that of as many mean steps.
+        tree: the tree of modules, from `module_tree.rows`, with times that are parts of `whole_ns`.
         sums: the time of each owner in each step, from `owners.sums`, over all steps with known contents.
         pieces: for "host", the result of `owners.pieces`. For "kernels", the kernels in memory, with the same columns,
             and `kernel` and `shapes`. Kernels may overlap, and `step` is the step that queued the kernel.
@@ -75,7 +80,9 @@ class Ownership:
         return self.whole_ns - int(self.tree.filter(pl.col("depth") == 0)["total_ns"].sum())
 
 
-def ownership(recording: tables.Recording, used: Steps, steady: pl.DataFrame, stream: Stream) -> Ownership | None:
+def ownership(
+    recording: tables.Recording, used: Steps, steady: pl.DataFrame, stream: Stream, phased: Phased | None = None
+) -> Ownership | None:
     """Return the owners (modules or optimizers) of the time of the steps' kernels, if the modules of these are known.
 
     If they are unknown, return the owners of the stepping thread's time. If no module is known at all, return None.
@@ -85,15 +92,20 @@ def ownership(recording: tables.Recording, used: Steps, steady: pl.DataFrame, st
         used: the steps in use.
         steady: the steps of `used` that shares refer to, with `row`.
         stream: the kernels.
+        phased: the phases of these steps; if steps were sampled, the tree then has the times of a mean step.
     """
     if not stream.of_steps.filter(pl.col("module").is_not_null(), pl.col("part") != int(Part.OPTIMIZER)).is_empty():
         return _of_kernels(stream, used)
     known = bool((recording.spans["category"] == int(Category.MODULE)).any())
-    return of_steps(recording, used, steady) if known else None
+    return of_steps(recording, used, steady, phased) if known else None
 
 
 def on_host(
-    found: Ownership | None, recording: tables.Recording, used: Steps, steady: pl.DataFrame
+    found: Ownership | None,
+    recording: tables.Recording,
+    used: Steps,
+    steady: pl.DataFrame,
+    phased: Phased | None = None,
 ) -> Ownership | None:
     """Return the owners of the stepping thread's time, if the times of `found` are those of a device's kernels.
 
@@ -104,22 +116,24 @@ def on_host(
         recording: the run.
         used: the steps in use.
         steady: the steps of `used` that shares refer to, with `row`.
+        phased: the phases of these steps, as for `ownership`.
     """
     device = recording.device
     if found is None or found.basis == "host" or device is None or device.on_host:
         return None
     modules = stepping(recording.spans, used, Category.MODULE)
-    known = None if modules.is_empty() else of_steps(recording, used, steady)
+    known = None if modules.is_empty() else of_steps(recording, used, steady, phased)
     return None if known is None or known.tree.is_empty() else known
 
 
-def of_steps(recording: tables.Recording, used: Steps, chosen: pl.DataFrame) -> Ownership:
+def of_steps(recording: tables.Recording, used: Steps, chosen: pl.DataFrame, phased: Phased | None = None) -> Ownership:
     """Return the owners (modules or optimizers) of the stepping thread's time.
 
     Args:
         recording: the run.
         used: the steps in use.
         chosen: the steps of `used` that shares refer to, with `row`.
+        phased: the phases of these steps, as for `ownership`.
     """
     known = used.table.with_row_index("row").filter("recorded")
     if recording.detailed is not None:
@@ -138,8 +152,32 @@ def of_steps(recording: tables.Recording, used: Steps, chosen: pl.DataFrame) -> 
     counts = called.group_by("name").agg(pl.len().alias("calls"))
     calls = pl.DataFrame({"module": recording.names.gather(counts["name"]), "calls": counts["calls"]}).cast(_CALLS)
     times = sums.filter(pl.col("step").is_in(steady["row"].implode()))
+    if phased is not None and recording.detailed is None and sampling.sampled(used):
+        times, whole_ns = _in_all_steps(times, steady, *phased)
     tree = module_tree.rows(times, calls, whole_ns)
     return Ownership("host", steady.height, whole_ns, tree, sums, cut, used.process, others=others)
+
+
+def _in_all_steps(
+    times: pl.DataFrame, steady: pl.DataFrame, pieces: pl.DataFrame, shares: pl.DataFrame
+) -> tuple[pl.DataFrame, int]:
+    """Return the times of owners as in as many mean steps, and the time of these: recording makes sampled steps longer.
+
+    Waits for data and checkpoints have their time in all steps, and the other phases divide the rest as in the sampled
+    steps (`other_steps`). So an owner keeps its share of the time of the other phases.
+
+    Args:
+        times: the time of each owner in each of the sampled steps.
+        steady: these steps, with `row`.
+        pieces: the recorded steps cut into phases, from `phases.pieces`.
+        shares: the phases of a mean step, from `other_steps.steady_phases`.
+    """
+    whole = float(shares["steady_ns"].sum()) * steady.height
+    rest = pl.col("phase").is_in(other_steps.KNOWN).not_()
+    recorded = intervals.total_ns(pieces.filter(rest, pl.col("step").is_in(steady["row"].implode())))
+    factor = float(shares.filter(rest)["steady_ns"].sum()) * steady.height / max(recorded, 1)
+    factor = min(factor, whole / max(int(times["self_ns"].sum()), 1))
+    return times.with_columns((pl.col("self_ns") * factor).cast(pl.Int64)), round(whole)
 
 
 def _of_kernels(stream: Stream, used: Steps) -> Ownership:

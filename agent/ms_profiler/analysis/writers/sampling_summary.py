@@ -36,7 +36,7 @@ def summary(measures: Measures) -> dict[str, Any] | None:
         if gaps.height
         else None,
         "why": "recording all steps took more than overhead_budget; `scaled` totals are estimates for the whole run, "
-        "`_error` is their standard error; they contain the cost of recording; figures of a step are those of sampled "
+        "`_error` is their standard error; they contain the cost of recording; shares of a step are those of sampled "
         "steps",
     }
 
