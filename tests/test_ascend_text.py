@@ -1,3 +1,4 @@
+import gzip
 import json
 
 import pytest
@@ -127,12 +128,25 @@ def test_damage_is_counted(tmp_path):
     assert len(rows) == 2 and recording.counts.damaged_kernels == 1
 
 
-@pytest.mark.parametrize("content", [b"", b"\x00\xff" * 50, b"a,b\n1,2\n", b'Name,"Type\n'])
+PACKED = [b"\x1f\x8b", b"\x78\x01", b"\x78\x5e", b"\x78\x9c", b"\x78\xda", b"\x28\xb5\x2f\xfd"]
+
+
+@pytest.mark.parametrize("content", [b"", b"\x00\xff" * 50, b"a,b\n1,2\n", b'Name,"Type\n', *PACKED])
 def test_trace_is_used_where_the_table_is_of_no_use(tmp_path, content):
     path = sample(tmp_path).text()
     (path / "ASCEND_PROFILER_OUTPUT" / "kernel_details.csv").write_bytes(content)
     rows, recording = tasks(path)
     assert len(rows) == 3 and recording.counts.damaged_files
+
+
+def test_a_packed_table_is_not_unpacked(tmp_path):
+    """It could fill the memory of the machine."""
+    path = sample(tmp_path).text()
+    table = path / "ASCEND_PROFILER_OUTPUT" / "kernel_details.csv"
+    table.write_bytes(gzip.compress(table.read_bytes() + b"2,Bad,Add,AI_CORE,soon,1,0\n"))
+    rows, recording = tasks(path)
+    assert len(rows) == 3 and recording.counts.damaged_kernels == 0
+    assert recording.counts.damaged_files == [("kernel_details.csv", "begins like packed data, and not like text")]
 
 
 def test_nothing_to_read(tmp_path):

@@ -22,7 +22,7 @@ import polars as pl
 from ms_profiler.analysis.metrics.kernels import HOST_CPU
 from ms_profiler.analysis.metrics.scopes import Scope
 from ms_profiler.analysis.model import tables
-from ms_profiler.analysis.readers import ascend_run, assembly, device_memory, trace_events
+from ms_profiler.analysis.readers import ascend_run, assembly, csv_text, device_memory, trace_events
 from ms_profiler.analysis.readers.decimals import nanoseconds
 from ms_profiler.analysis.readers.trace_text import TEXT
 from ms_profiler.errors import StoreError
@@ -341,7 +341,7 @@ def text(path: str, needed: Sequence[str], counts: ReadCounts, names: Mapping[st
         names: column names of other versions -> the names used here.
     """
     try:
-        found = pl.read_csv(path, infer_schema=False, encoding="utf8-lossy", truncate_ragged_lines=True)
+        found = csv_text.read(path, infer_schema=False, encoding="utf8-lossy", truncate_ragged_lines=True)
     except pl.exceptions.PolarsError as error:
         counts.damaged_files.append((os.path.basename(path), str(error).partition("\n")[0]))
         return pl.DataFrame()

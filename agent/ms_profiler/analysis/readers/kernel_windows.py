@@ -20,6 +20,7 @@ import polars as pl
 
 from ms_profiler.analysis.model import tables
 from ms_profiler.analysis.model.clock import Clock
+from ms_profiler.analysis.readers import csv_text
 from ms_profiler.store import layout
 from ms_profiler.store.format import Category
 from ms_profiler.store.names import KERNEL_DRAIN, KERNEL_WINDOW, KERNEL_WINDOW_END
@@ -276,7 +277,7 @@ def _numbers(text: bytes, count: int) -> pl.DataFrame | None:
 
 def _csv(text: bytes) -> pl.DataFrame | None:
     try:
-        return pl.read_csv(
+        return csv_text.read(
             text,
             has_header=False,
             schema=_NUMBERS,
@@ -293,7 +294,7 @@ def _noted(content: bytes) -> pl.DataFrame:
     schema = {"line": pl.String}
     whole = content[: content.rfind(b"\n") + 1]
     try:
-        lines = pl.read_csv(
+        lines = csv_text.read(
             whole, has_header=False, schema=schema, separator="\x01", quote_char=None, encoding="utf8-lossy"
         )
     except pl.exceptions.PolarsError:

@@ -13,7 +13,7 @@ import polars as pl
 
 from ms_profiler.analysis.metrics import intervals
 from ms_profiler.analysis.model import tables
-from ms_profiler.analysis.readers import kernel_windows
+from ms_profiler.analysis.readers import csv_text, kernel_windows
 from ms_profiler.store import layout
 
 _COLUMNS: Final = pl.Schema(
@@ -63,7 +63,7 @@ def _rows(content: bytes, recording: tables.Recording) -> pl.DataFrame:
     if not lines:
         return pl.DataFrame(schema=_COLUMNS)
     try:
-        rows = pl.read_csv(
+        rows = csv_text.read(
             lines, has_header=False, schema=_COLUMNS, quote_char=None, ignore_errors=True, truncate_ragged_lines=True
         )
     except pl.exceptions.PolarsError:  # no line has all columns
