@@ -112,3 +112,27 @@ def test_a_hole_in_the_compared_steps_is_no_sudden_change():
     # a change that the compared steps show on both sides is found as before
     sudden = made([MS * (3 if number < 300 else 9) for number in range(600)], lambda number: not 36 <= number < 136)
     assert shifts.shift(sudden, None, NO_SPANS)["step"] == 300
+
+
+@pytest.mark.parametrize("change", [None, 40, 136, 230])
+@pytest.mark.parametrize("told", [True, False])
+def test_a_sudden_change_within_a_hole_is_found_with_its_module(change, told):
+    """Steps 36 to 235 have other records than the compared ones, and become longer at `change` or slowly."""
+    chance, hole = random.Random(7), range(36, 236)
+    part = [min(max((n - 36) / 200, 0), 1) if change is None else float(n >= change) for n in range(600)]
+    lengths = [int(MS * (3 + 6 * part[n] + 0.5 * (n not in hole)) * chance.gauss(1, 0.05)) for n in range(600)]
+    sums = [
+        (n, owner, 1, 1, int(MS * (1 + 6 * part[n] * (owner == "net.3")) * chance.gauss(1, 0.05)))
+        for n in range(600)
+        for owner in ("net.2", "net.3", None)
+        if n not in hole
+    ]
+    names = ("step", "owner", "part", "bound", "self_ns")
+    table = pl.DataFrame(sums, schema=names, orient="row").cast({"step": pl.UInt32})
+    owners = Ownership("host", 1, 1, table, table, table, 1) if told else None
+    found = shifts.shift(made(lengths, lambda n: n not in hole), owners, NO_SPANS)
+    if change is None:
+        assert found is None
+        return
+    assert found["earliest"] <= change <= found["latest"] and found["latest"] - found["earliest"] <= 25
+    assert [item["module"] for item in found["modules"]] == ["net.3"] * told

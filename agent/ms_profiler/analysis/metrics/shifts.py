@@ -12,7 +12,7 @@ from typing import Any, Final, NamedTuple
 
 import polars as pl
 
-from ms_profiler.analysis.metrics import blocks, change_range, intervals, phases, small_shifts
+from ms_profiler.analysis.metrics import blocks, change_range, holes, intervals, phases, small_shifts
 from ms_profiler.analysis.metrics.ownership import Ownership
 from ms_profiler.analysis.metrics.steps import Steps, milliseconds, stepping
 
@@ -87,25 +87,42 @@ def shift(steps: Steps, found: Ownership | None, spans: pl.DataFrame) -> dict[st
     size = max(BLOCK, math.ceil(same.height / blocks.MOST))
     by_length = blocks.change(logs.to_list(), size, CLEAR, LEAST)
     by_module = _of_modules(same, logs, steps, found)
-    if by_length is not None and _hole(steps, same, by_length[0]) > min(by_length[0], same.height - by_length[0]):
+    if by_length is not None and holes.place(steps, same, by_length[0], by_length[2] - by_length[1]) is None:
         by_length = None
+    if by_module is not None and holes.place(steps, same, by_module.row, by_module.change) is None:
+        by_module = None
     # a change of the processor's speed may be the largest change of the lengths, but no module explains it
     if by_length is not None and (by_module is None or _agree(by_length, by_module, size)):
-        row, expected = by_length[0], None
+        row, expected, change = by_length[0], None, by_length[2] - by_length[1]
     elif by_module is not None:
-        row, expected = by_module.row, by_module.change
+        row, expected, change = by_module.row, by_module.change, by_module.change
     else:
         by_share = _of_phases(same, spans, steps, size)
         if by_share is None:
             return small_shifts.shift(same, steps, found)
         return _stated(steps, found, *by_share, "the fastest tenth of the steps before and after")
-    bounds = None if by_module is None else by_module.bounds
-    place = change_range.of_lengths(steps, int(same["start_ns"][row]), bounds)
+    place = _place(steps, same, row, change, by_module)
     row = int(same["start_ns"].search_sorted(steps.table["start_ns"][place.at]))
     width, levels = _around(logs, min(max(row, 1), same.height - 1), expected)
     before, after = map(math.exp, levels)
     of = "the steps" if width >= same.height else f"up to {width} steps"
     return _stated(steps, found, place, (before, after), f"medians of {of} before and after")
+
+
+def _place(steps: Steps, same: pl.DataFrame, row: int, change: float, by_module: _Share | None) -> change_range.Range:
+    """Return the rows of the first step after a change, among all steps.
+
+    Args:
+        steps: the steps in use.
+        same: the compared steps.
+        row: about the first of the compared steps after the change.
+        change: the logarithm of the factor by which a step becomes longer.
+        by_module: the change of a module, with the rows between which it lies; None if no module changed.
+    """
+    at, first, last = holes.place(steps, same, row, change) or (1, 1, steps.table.height - 1)
+    known = (first, last) if by_module is None else by_module.bounds
+    both = max(first, known[0]), min(last, known[1])
+    return change_range.of_lengths(steps, int(steps.table["start_ns"][at]), both if both[0] <= both[1] else known)
 
 
 def _stated(
@@ -138,20 +155,6 @@ def alike(steps: Steps) -> pl.DataFrame:
     """Return the steps with the most frequent `content`, which can be compared; without the first one."""
     kinds = steps.table["content"].value_counts().sort("count", "content", descending=[True, False])
     return steps.table.filter(pl.col("content").is_in(kinds["content"].head(1).implode()))[1:]
-
-
-def _hole(steps: Steps, same: pl.DataFrame, row: int) -> int:
-    """Return the number of other steps just before one of the compared steps.
-
-    Where steps become longer little by little, compared steps on either side of a large hole look like a sudden change.
-
-    Args:
-        steps: the steps in use.
-        same: the compared steps.
-        row: the row of the step among the compared ones, at least 1.
-    """
-    here, before = (int(steps.table["start_ns"].search_sorted(same["start_ns"][at])) for at in (row, row - 1))
-    return here - before - 1
 
 
 def _agree(by_length: tuple[int, float, float, float], by_module: _Share, size: int) -> bool:
