@@ -189,9 +189,10 @@ def test_a_long_loop_is_within_its_budget_and_a_change_in_it_is_found(launch, wh
     paid = run.summary["cost"]["paired"]
     # records get what the hooks leave of the budget, but at least a fifth of it
     assert paid["recording"] < max(share - 0.8 * paid["hooks"], RECORDS * share) + 0.005
-    shift = run.summary["shift"]
-    assert shift["earliest"] <= 15_000 <= shift["latest"], "on a busy machine, between two bursts"
-    assert [item["module"] for item in shift["modules"]] == ["Sequential.3"]
+    # on a busy machine, the speed may change elsewhere, and by more: then the change of the work has its own line
+    (change,) = (each for name in ("shift", "work_change") if (each := run.summary[name]) and each["modules"])
+    assert change["earliest"] <= 15_000 <= change["latest"], "on a busy machine, between two bursts"
+    assert [item["module"] for item in change["modules"]] == ["Sequential.3"]
     # Only counts are compared: while other programs run, a processor may be half as fast for some operators.
     truth, found = ({row["name"]: row["count"] for row in each.summary["top_operators"]} for each in (whole, run))
     for name, count in truth.items():

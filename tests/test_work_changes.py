@@ -217,6 +217,20 @@ def test_two_changes_of_one_module_at_different_steps_have_a_line_each():
     assert summary["work_change"]["step"] == 700
 
 
+@pytest.mark.parametrize("speed_at", [11_500, 17_000])
+def test_a_change_of_the_speed_far_from_one_of_the_work_names_no_module(speed_at):
+    """Another program begins to run, and a module works far more in a quarter of the steps."""
+    steps, found, spans = counted(
+        20_000,
+        bursts(20_000),
+        lambda owner, number: 40 if owner == 3 and number >= 15_000 else 5,
+        lambda number: 2.5 if number >= speed_at else 1,
+    )
+    summary = lasting.summary(steps, found, spans)
+    assert summary["work_change"]["earliest"] <= 15_000 <= summary["work_change"]["latest"]
+    assert summary["shift"]["step"] == pytest.approx(speed_at, abs=2) and summary["shift"]["modules"] == []
+
+
 def test_a_module_that_becomes_slower_is_no_change_of_the_processors_speed():
     steps, found, spans = counted(
         1_000,

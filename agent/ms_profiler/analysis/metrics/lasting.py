@@ -1,6 +1,7 @@
 """Find what changed for good during a run: the length of steps, or the work of a module."""
 
 import itertools
+from dataclasses import replace
 from typing import Any, Final
 
 import polars as pl
@@ -54,13 +55,17 @@ def summary(
     # if launching takes most of a step, a module's kernels say little about its time
     owners = [found] if on_host is None else [on_host, found]
     shift, found = _of_lengths(steps, owners, spans)
+    named = _modules(shift)
     changes = _changes(steps, shift, owners, spans, tasks)
     shift, gradual = changes["shift"], changes["slowing"]
+    work, beside, owner = changes["work_change"], steps, found
+    if shift is not None and work is not None and _far(steps, shift, work) and named & _modules(work):
+        beside, (owner,) = _apart(steps, shift, work, [found])
     if shift is not None and shift["before_ms"] is not None:
         starts = steps.table.filter(pl.col("number").is_in([shift["earliest"], shift["latest"]]))["start_ns"]
-        later = shifts.around(steps, (starts[0], starts[-1]))
+        later = shifts.around(beside, (starts[0], starts[-1]))
         lengths = shift["before_ms"], shift["after_ms"]
-        changes["shift"] = _explained(shift, lengths, later, steps, found, spans, recording)
+        changes["shift"] = _explained(shift, lengths, later, beside, owner, spans, recording)
     if gradual is not None:
         lengths = gradual["from_ms"], gradual["to_ms"]
         changes["slowing"] = _explained(gradual, lengths, slowing.sides(steps), steps, found, spans, recording)
@@ -138,8 +143,12 @@ def _changes(
         return {"shift": shift or work, "work_change": None, "slowing": gradual}
     counted = {each["module"]: each for each in work["modules"]}
     both = [each | counted.get(each["module"], {}) for each in shift["modules"]]
-    far = max(work["after_step"] - shift["step"], shift["step"] - work["step"])
-    if far > steps.table.height * NEAR or not any("count_after" in each for each in both):
+    far, common = _far(steps, shift, work), any("count_after" in each for each in both)
+    if far and common:
+        # the steps after the other change have another work: without them, the module may not have changed
+        shift = _of_lengths(*_apart(steps, shift, work, owners), spans)[0]
+        return {"shift": shift or work, "work_change": work if shift else None, "slowing": None}
+    if far or not common:
         return {"shift": shift, "work_change": work, "slowing": None}
     # both tell one change; the numbers of operators tell for certain between which steps it lies
     numbers = steps.table["number"]
@@ -154,3 +163,35 @@ def _changes(
     place = change_range.numbers(steps, change_range.of_lengths(steps, moment, (bounds[0], bounds[1])))
     one = shift | place | {"modules": both, "counted": work["counted"]}
     return {"shift": one, "work_change": None, "slowing": None}
+
+
+def _modules(change: dict[str, Any] | None) -> set[str]:
+    return {each["module"] for each in change["modules"]} if change else set()
+
+
+def _far(steps: Steps, shift: dict[str, Any], work: dict[str, Any]) -> bool:
+    """Return whether a change of the steps' length and one of the work lie too far from each other to be one."""
+    apart = max(work["after_step"] - shift["step"], shift["step"] - work["step"])
+    return bool(apart > steps.table.height * NEAR)
+
+
+def _apart(
+    steps: Steps, shift: dict[str, Any], work: dict[str, Any], owners: list[Ownership | None]
+) -> tuple[Steps, list[Ownership | None]]:
+    """Return the steps on that side of a change of the work on which another change lies, and the owners of their time.
+
+    Args:
+        steps: the steps in use.
+        shift: the other change.
+        work: the change of the work.
+        owners: the owners of the time of sampled steps; None if no module is known.
+    """
+    numbers = steps.table["number"]
+    earlier = shift["step"] < work["step"]
+    first, last = (0, numbers.index_of(work["earliest"])) if earlier else (numbers.index_of(work["latest"]) or 0, None)
+    row = pl.col("step").cast(pl.Int64) - first
+    kept = [
+        each and replace(each, sums=each.sums.filter(row >= 0).with_columns(step=row.cast(each.sums.schema["step"])))
+        for each in owners
+    ]
+    return replace(steps, table=steps.table[first:last]), kept
