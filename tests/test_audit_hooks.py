@@ -79,10 +79,13 @@ def test_an_exception_of_a_hook_is_not_the_jobs_but_one_of_a_signal_handler_or_c
         for hook in (refuse, functools.partial(lambda _, *given: refuse(*given), 1)):
             assert not is_of_the_job(called_by_us(hook, name, ("file", "r", 0))), name
     before = signal.signal(signal.SIGUSR2, stop)
+    # a shell lets its background commands ignore SIGINT
+    interrupted = signal.signal(signal.SIGINT, signal.default_int_handler)
     try:
         assert is_of_the_job(called_by_us(signal.raise_signal, signal.SIGUSR2))
         signal.signal(signal.SIGUSR2, lambda *_: stop())
         assert is_of_the_job(called_by_us(signal.raise_signal, signal.SIGUSR2))
+        assert is_of_the_job(called_by_us(wait, "open", ()))
     finally:
         signal.signal(signal.SIGUSR2, before)
-    assert is_of_the_job(called_by_us(wait, "open", ()))
+        signal.signal(signal.SIGINT, interrupted)

@@ -136,3 +136,15 @@ def test_a_sudden_change_within_a_hole_is_found_with_its_module(change, told):
         return
     assert found["earliest"] <= change <= found["latest"] and found["latest"] - found["earliest"] <= 25
     assert [item["module"] for item in found["modules"]] == ["net.3"] * told
+
+
+def test_steps_that_become_longer_with_each_epoch_are_no_sudden_change_around_a_hole():
+    """Each epoch of 30 steps takes longer than the one before it; few of the first 136 steps are recorded."""
+    chance = random.Random(9)
+    steps = made(
+        [int(MS * (2 + 2 * (n // 30)) * chance.gauss(1, 0.03)) for n in range(600)],
+        lambda n: n < 34 or n in (78, 79) or (n >= 136 and n % 5 < 4),
+    )
+    found = shifts.shift(steps, None, NO_SPANS)
+    assert found is None, found
+    assert slowing.slowing(steps, None)["to_ms"] > 30

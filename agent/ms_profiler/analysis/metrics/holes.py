@@ -67,15 +67,13 @@ def place(steps: Steps, same: pl.DataFrame, row: int, change: float) -> Place | 
         rows = [int(inside["row"][min(max(each, 0), len(logs) - 1)]) for each in (at, at - width, at + width)]
         return Place(*rows)
     ends = [statistics.median(side) for side in (logs[:width], logs[-width:])]
-    if ends[1] - ends[0] >= least:
+    own = (same["duration_ns"].clip(1).cast(pl.Float64).log() * (1 if change > 0 else -1)).to_list()
+    sides = [statistics.median(side) for side in (own[max(row - width, 0) : row], own[row : row + width])]
+    # the steps on either side may become longer little by little, too
+    if ends[1] - ends[0] >= least or sides[1] - sides[0] - (ends[1] - ends[0]) < least:
         return None
     # the hole lies before or after the change: all of its steps are about as long, and records hardly lengthen them
-    level = statistics.median(logs)
-    sides = [same["duration_ns"][max(row - MOST, 0) : row], same["duration_ns"][row : row + MOST]]
-    far = [
-        abs(level - (1 if change > 0 else -1) * statistics.median(side.clip(1).cast(pl.Float64).log().to_list()))
-        for side in sides
-    ]
+    far = [abs(statistics.median(logs) - side) for side in sides]
     if far[0] < far[1]:
         return Place(here, int(inside["row"][-width]), here)
     return Place(before + 1, before + 1, int(inside["row"][width]))

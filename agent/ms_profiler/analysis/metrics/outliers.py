@@ -10,8 +10,10 @@ import polars as pl
 OUTLIER: Final = 2.0
 #: an outlier is found only if there are at least this many similar modules
 OTHERS: Final = 2
-#: an outlier is left out if an outlier inside it has more than this part of what it takes longer than similar modules
+#: an outlier is left out if an outlier inside it has more than this part of what it takes longer than similar modules,
+#: and more than this part of its time
 INSIDE: Final = 0.75
+MOST: Final = 0.5
 
 
 @dataclass(frozen=True)
@@ -87,4 +89,5 @@ def _similar(times: dict[str, int]) -> Iterator[tuple[str, list[str]]]:
 
 
 def _explains(one: Outlier, outer: Outlier) -> bool:
-    return one.module.startswith(f"{outer.module}.") and one.excess > INSIDE * outer.excess
+    much = one.excess > INSIDE * outer.excess and one.share > MOST * outer.share
+    return much and one.module.startswith(f"{outer.module}.")

@@ -242,7 +242,7 @@ def heaviest(
     if far.module == module and not own:
         return f"{text}, {_others(far)}"
     texts = [text, _far_longer(far, unit)]
-    ahead = far.share > share and not module.startswith(f"{far.module}.")
+    ahead = far.share > share and not f"{module}.".startswith(f"{far.module}.")
     return "; ".join(reversed(texts) if ahead else texts)
 
 
