@@ -127,7 +127,7 @@ def planted(tmp_path_factory):
         else:
             # one thread for each operator, because threads that share a processor wait for each other
             threads = {} if kind == "threads" else {"OMP_NUM_THREADS": "1"}
-            done = launcher(folder)(PROGRAMS / program, kind, env=threads)
+            done = launcher(folder)(PROGRAMS / program, kind, options={"analyse": "sync"}, env=threads)
             assert done.code == 0, done.err
         found = {summary(result)["rank"]: result for result in output.glob("*_ascend_ms")}
         return [result for _, result in sorted(found.items())]

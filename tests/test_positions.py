@@ -73,7 +73,7 @@ def test_all_ranks_on_all_hosts_have_the_same_number_of_the_launch(monkeypatch):
     named = {"WORLD_SIZE": "4", "TORCHELASTIC_RUN_ID": "none", "MASTER_PORT": "29500"}
     numbers = []
     for rank in range(4):
-        monkeypatch.setattr("os.getppid", lambda rank=rank: rank // 2 + 1)  # two hosts
+        monkeypatch.setattr("posix.getppid", lambda rank=rank: rank // 2 + 1)  # two hosts
         numbers.append(launch(named | {"RANK": str(rank), "LOCAL_RANK": str(rank % 2)}))
     assert len({*numbers}) == 1
     assert launch(named | {"RANK": "0", "MASTER_PORT": "29501"}) != numbers[0]
@@ -82,5 +82,5 @@ def test_all_ranks_on_all_hosts_have_the_same_number_of_the_launch(monkeypatch):
 def test_a_job_without_a_launcher_has_other_positions_each_time_and_its_children_have_the_same(monkeypatch):
     own = launch({})
     assert launch({}) == own
-    monkeypatch.setattr("os.getppid", lambda: 1)
+    monkeypatch.setattr("posix.getppid", lambda: 1)
     assert launch({}) != own

@@ -99,17 +99,19 @@ def test_unset_and_installed_nothing_is_different(bare, installed):
 # -- the variable is set
 
 
-def test_set_only_the_import_hook_is_imported(bare):
+def test_set_only_the_import_hook_and_what_it_needs_are_imported(bare):
     without = json.loads(start("-c", SNAPSHOT, options=None, path=(), python=bare).stdout)
     ours = json.loads(start("-c", SNAPSHOT, python=bare).stdout)
     assert set(ours[0]) - set(without[0]) == {
         "ms_profiler",
+        "ms_profiler.clock",
         "ms_profiler.job",
         "ms_profiler.job.bootstrap",
         "ms_profiler.job.frameworks",
         "ms_profiler.job.frameworks.import_hook",
         "ms_profiler.job.helper",
         "ms_profiler.job.origin",
+        "ms_profiler.paths",
     }
     assert ours[1] == without[1]
     assert ours[3:7] == without[3:7]
