@@ -30,6 +30,7 @@ def started(rank, attempt, begin, steps, *, saved=(), loaded=False, first=0, end
             0,
             0,
             None,
+            None,
             False,
         )
         for place, number in enumerate(range(first, first + steps))
