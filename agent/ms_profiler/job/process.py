@@ -11,7 +11,7 @@ from _io import open
 from collections.abc import Callable, Mapping, Sequence
 from typing import NamedTuple
 
-from ms_profiler import clock, paths
+from ms_profiler import paths
 from ms_profiler.option_types import rank_ranges
 from ms_profiler.store import alive, layout
 from ms_profiler.version import VERSION
@@ -188,11 +188,6 @@ def product_version() -> str:
 def free_threaded() -> bool:
     """Return whether this Python is a free-threaded build."""
     return "t" in sys.abiflags
-
-
-def wall_time() -> float:
-    """Return the seconds since the epoch."""
-    return clock.wall()
 
 
 def name(role: str) -> str:

@@ -15,7 +15,7 @@ from collections.abc import Callable, Iterable
 from socket import gethostname
 from typing import TYPE_CHECKING, Any
 
-from ms_profiler import log, options, paths
+from ms_profiler import clock, log, options, paths
 from ms_profiler.job import actors, attempts, process
 from ms_profiler.options import OPTIONS
 from ms_profiler.store import alive, anonymous, layout, run_info
@@ -132,7 +132,7 @@ class Recording:
             now_ns: the current time, CLOCK_MONOTONIC_RAW ns.
         """
         self.info.started_ns = now_ns
-        self.info.started_wall = process.wall_time()
+        self.info.started_wall = clock.wall()
         for option, why in options.unavailable_on_cpu(self.options):
             self.not_collected(option, why)
 
@@ -272,7 +272,7 @@ class Recording:
 
 def _make(path: str, host: str) -> str:
     """Make a new result directory in `path`; try later times if the name with the current millisecond exists."""
-    wall = process.wall_time()
+    wall = clock.wall()
     for attempt in range(100):
         result = paths.join(path, layout.result_name(host, posix.getpid(), wall + attempt / 1000))
         try:

@@ -96,11 +96,6 @@ def _reported(name: str, reason: BaseException) -> bool:
     return True
 
 
-def now() -> int:
-    """Return CLOCK_MONOTONIC_RAW in nanoseconds."""
-    return clock.raw_ns()
-
-
 def _like_importlib(code: "CodeType") -> "CodeType":
     """Hide a function of ours from tracebacks, as CPython hides importlib.
 
@@ -168,7 +163,7 @@ def _watch_loader(name: str, spec: "ModuleSpec") -> None:
         for each in watches:
             if each.before:
                 call(each.before, name)
-        start = now()
+        start = clock.raw_ns()
         try:
             execute(module)
         except BaseException:
@@ -176,7 +171,7 @@ def _watch_loader(name: str, spec: "ModuleSpec") -> None:
                 if each.failed:
                     call(each.failed, name)
             raise
-        end = now()
+        end = clock.raw_ns()
         module = sys.modules.get(name, module)  # some modules put another object in their place
         for each in watches:
             if each.after:

@@ -13,14 +13,13 @@ from collections.abc import Callable, Sequence
 from threading import RLock, local
 from typing import Any, Final
 
-from ms_profiler import log, paths
+from ms_profiler import clock, log, paths
 from ms_profiler.job.detached import Detached
 from ms_profiler.job.recorder import python_wrapper
 from ms_profiler.job.recorder.contract import BlockCounts, RecorderStats
 from ms_profiler.job.recorder.cost import pair_cost
 from ms_profiler.job.recorder.python_store import MemoryStore, PythonStore, Strings, Worth, utf8
 from ms_profiler.job.recorder.python_writer import PythonWriter
-from ms_profiler.job.recorder.segment_file import now_ns
 from ms_profiler.options import Options
 from ms_profiler.store.anonymous import label, word
 from ms_profiler.store.device_format import Source
@@ -291,7 +290,7 @@ class PythonRecorder:
     def _event(self, kind: int, name: int, category: int, arg: int) -> None:
         writer = None if self._paused else self._admitted(category)
         if writer is not None:
-            now = now_ns()
+            now = clock.raw_ns()
             writer.append(kind, category, 0, name, now, now, arg, _worth(category))
             writer.store.flush(now)
 
@@ -307,12 +306,12 @@ class PythonRecorder:
         if writer.append(kind, category, flags, name, start_ns, end_ns, arg, worth) is None:
             return False
         if step and not self._paused:
-            writer.stepped(now_ns())
+            writer.stepped(clock.raw_ns())
         return True
 
     def now(self) -> int:
         """Return CLOCK_MONOTONIC_RAW in nanoseconds."""
-        return now_ns()
+        return clock.raw_ns()
 
     def anchor(self) -> None:
         """Record what CLOCK_MONOTONIC_RAW and CLOCK_REALTIME show at one instant, and the uncertainty."""
@@ -373,7 +372,7 @@ class PythonRecorder:
         """Return the measured time of one `begin` and one `end`, ns; measuring writes no record."""
         scratch = PythonRecorder()
         scratch._store = MemoryStore()
-        return pair_cost(scratch.begin, scratch.end, now_ns)
+        return pair_cost(scratch.begin, scratch.end, clock.raw_ns)
 
 
 def _worth(category: int) -> Worth:

@@ -13,7 +13,7 @@ from typing import Final
 from ms_profiler import clock, paths
 from ms_profiler.job.recorder.contract import NO_MEMORY
 from ms_profiler.job.recorder.python_account import PythonAccount
-from ms_profiler.job.recorder.segment_file import SegmentFile, mappable, now_ns, size_of
+from ms_profiler.job.recorder.segment_file import SegmentFile, mappable, size_of
 from ms_profiler.store import layout
 from ms_profiler.store.account import NO_LIMIT
 from ms_profiler.store.format import SEGMENT_CONTROL, SLOT_SIZE, STRING_MAX, Kind
@@ -142,7 +142,7 @@ class PythonStore:
         self._left_over: list[SegmentFile] = []
         self._retired = self._marks = 0  # slots in released segments; slots that hold no event
         self._numbers = count(1)  # numbers for threads
-        self._flushed_ns = now_ns()
+        self._flushed_ns = clock.raw_ns()
         first = None
         if self.account.take(PROCESS_BYTES, Worth.COARSE):
             first = self._make_control(max(self.first_slots, CONTROL_SLOTS_LEAST))
@@ -199,11 +199,11 @@ class PythonStore:
             self._live.append(segment)
             return segment
         self.account.change(-size_of(slots))
-        self._retry_ns = now_ns() + RETRY_NS
+        self._retry_ns = clock.raw_ns() + RETRY_NS
         return None
 
     def _waits(self) -> bool:
-        return bool(self._retry_ns) and now_ns() < self._retry_ns
+        return bool(self._retry_ns) and clock.raw_ns() < self._retry_ns
 
     def take(self, slots: int, worth: Worth, first: bool) -> SegmentFile | None:
         """Return a segment with free slots for a thread; if there is none, count a dropped event and return None.
@@ -314,7 +314,7 @@ class PythonStore:
             return False
         segment, slot = place
         segment.payload(slot + 1, text)
-        segment.commit(slot, now_ns(), 0, len(text), known, bytes((_STRING, 0, 0, extra)))
+        segment.commit(slot, clock.raw_ns(), 0, len(text), known, bytes((_STRING, 0, 0, extra)))
         return True
 
     def _reserve(self, slots: int) -> tuple[SegmentFile, int] | None:
@@ -394,7 +394,7 @@ class MemoryStore(PythonStore):
 
 
 def _clock_pair() -> tuple[int, int, int]:
-    before = now_ns()
+    before = clock.raw_ns()
     real = clock.wall_ns()
-    width = now_ns() - before
+    width = clock.raw_ns() - before
     return (width + 1) // 2, before + width // 2, real

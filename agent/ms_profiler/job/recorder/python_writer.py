@@ -7,7 +7,7 @@ from typing import Final, NamedTuple
 
 from ms_profiler import clock
 from ms_profiler.job.recorder.python_store import PythonStore, Worth, utf8
-from ms_profiler.job.recorder.segment_file import SegmentFile, now_ns
+from ms_profiler.job.recorder.segment_file import SegmentFile
 from ms_profiler.store.format import NOT_READ, Flag, Kind
 
 DEPTH_MOST: Final = 512
@@ -59,7 +59,7 @@ class PythonWriter:
         """End the open spans of the ended thread; in a fork child, do nothing, because the files are the parent's."""
         if self._segment is None or posix.getpid() != self._process or self.store.closed:
             return
-        now = now_ns()
+        now = clock.raw_ns()
         while self._open:
             self._end_last(now, Flag.ABANDONED)
         self.store.leave_over(self._segment)
@@ -123,7 +123,7 @@ class PythonWriter:
         self.store.mark()
         if not self._number:
             self._number = self.store.new_thread()
-        segment.commit(slot, now_ns(), tid, self._number, name, _THREAD)
+        segment.commit(slot, clock.raw_ns(), tid, self._number, name, _THREAD)
 
     def _settle(self, segment: SegmentFile) -> None:
         """Release a full segment if it no longer holds the innermost open span, whose record still lacks its end."""
@@ -135,7 +135,7 @@ class PythonWriter:
         if len(self._open) == DEPTH_MOST:
             self.store.drop(False)
             return 0
-        start = now_ns()
+        start = clock.raw_ns()
         place = self.append(_OPEN, category, 0, name, start, 0, arg, worth)
         if place is None:
             return 0
@@ -147,7 +147,7 @@ class PythonWriter:
 
     def end(self, token: int, flags: int) -> None:
         """End the span of `token`; open spans that began after it end, too, with the flag `ABANDONED`."""
-        now = now_ns()
+        now = clock.raw_ns()
         index, serial = token & (DEPTH_MOST - 1), token >> _DEPTH_BITS
         if index >= len(self._open) or self._open[index].serial != serial:
             return
@@ -183,7 +183,7 @@ class PythonWriter:
 
     def end_all(self) -> None:
         """End all open spans."""
-        now = now_ns()
+        now = clock.raw_ns()
         while self._open:
             self._end_last(now, 0)
 

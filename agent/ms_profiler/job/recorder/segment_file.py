@@ -89,7 +89,7 @@ class SegmentFile:
             capacity,
             posix.getpid(),
             index,
-            now_ns(),
+            clock.raw_ns(),
             0,
             0,
             0,
@@ -273,8 +273,3 @@ def write_at(descriptor: int, data: bytes | memoryview, offset: int) -> None:
         written = posix.pwrite(descriptor, view, offset)
         view = view[written:]
         offset += written
-
-
-def now_ns() -> int:
-    """Return CLOCK_MONOTONIC_RAW in nanoseconds."""
-    return clock.raw_ns()
