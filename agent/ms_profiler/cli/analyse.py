@@ -10,6 +10,7 @@ from typing import Any
 
 from ms_profiler.analysis.driver import engine, export
 from ms_profiler.cli import workload
+from ms_profiler.cli.notice import say
 from ms_profiler.errors import MsProfilerError, StoreError
 from ms_profiler.log import PREFIX, visible
 from ms_profiler.store import layout
@@ -88,13 +89,12 @@ def run(args: argparse.Namespace) -> int:
     copied, sent = _copy([result.directory for result in results], args.collect)
     for index, result in enumerate(results):
         if result.error:
-            print(visible(f"ms-profiler: {result.error}"), file=sys.stderr)
+            say(result.error)
             continue
         if result.warning:
-            warning = f"ms-profiler: not all of {result.directory} could be read: {result.warning}"
-            print(visible(warning), file=sys.stderr)
+            say(f"not all of {result.directory} could be read: {result.warning}")
         for note in result.notes:
-            print(visible(f"ms-profiler: {note}"), file=sys.stderr)
+            say(note)
         if not args.announce and not args.in_script:
             print(visible(f"{result.verdict} {result.directory}{copied}"))
         elif args.in_script or index == 0:

@@ -11,6 +11,7 @@ import tempfile
 from collections.abc import Callable, Iterator
 from typing import Any
 
+from ms_profiler.cli.notice import say
 from ms_profiler.errors import DependencyError, MsProfilerError, StoreError, UsageError
 from ms_profiler.gate.errors import FailedError, IncompleteError, NotWrittenError
 from ms_profiler.gate.exits import INCONCLUSIVE, MEANINGS, PASS
@@ -142,7 +143,7 @@ def _compared(args: argparse.Namespace, rules: Any) -> int:
 
         def read(side: str) -> list[Any]:
             launched = bool(getattr(args, side))
-            return sides.read_launched(found[side]) if launched else sides.read(found[side], _say)
+            return sides.read_launched(found[side]) if launched else sides.read(found[side], say)
 
         if args.save:
             return _save(args, read("base"), rules)
@@ -224,7 +225,7 @@ def _recorded(args: argparse.Namespace) -> Iterator[dict[str, list[str]]]:
         else:
             folder = args.output
             _make(folder)
-        yield named | launch.launch(commands, args.repeat, args.timeout, os.path.abspath(folder), _say)
+        yield named | launch.launch(commands, args.repeat, args.timeout, os.path.abspath(folder), say)
 
 
 def _make(folder: str) -> None:
@@ -251,7 +252,7 @@ def _save(args: argparse.Namespace, digests: list[Any], rules: Any) -> int:
         gated = sides.gate_stored(baseline.read(args.save), digests, rules)
         code = _report(gated, args)
         if why := baseline.kept(gated.decision):
-            _say(f"{args.save} stays as it was: {why}")
+            say(f"{args.save} stays as it was: {why}")
             return code
     made = baseline.of(digests)
     baseline.write(args.save, made)
@@ -261,7 +262,7 @@ def _save(args: argparse.Namespace, digests: list[Any], rules: Any) -> int:
         held += f", so gate against it with --threshold {decide.smallest_threshold(floor):g}"
     middle = statistics.median(made.step_times)
     runs = "run" if len(digests) == 1 else "runs"
-    _say(f"{args.save}: {len(digests)} {runs}, {middle:.6g} ms a step{held}.")
+    say(f"{args.save}: {len(digests)} {runs}, {middle:.6g} ms a step{held}.")
     return PASS
 
 
@@ -279,7 +280,7 @@ def _report(gated: Any, args: argparse.Namespace) -> int:
 
     code: int = gated.decision.exit_code(args.strict)
     content = document.of(gated.decision, code, gated.why())
-    reports.write(content, _files(args), _say)
+    reports.write(content, _files(args), say)
     to_stdout = args.json == _STDOUT
     shown = reports.as_json(content) if to_stdout else visible("\n".join(text.lines(content)) + "\n")
     with contextlib.suppress(BrokenPipeError):  # without a reader of stdout, the exit code still tells the verdict
@@ -288,10 +289,6 @@ def _report(gated: Any, args: argparse.Namespace) -> int:
             for line in github.annotations(content):
                 print(line, file=sys.stderr if to_stdout else sys.stdout)
     return code
-
-
-def _say(line: str) -> None:
-    print(f"ms-profiler: {visible(line)}", file=sys.stderr, flush=True)
 
 
 def _count(text: str) -> int:

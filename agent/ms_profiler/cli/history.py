@@ -2,8 +2,8 @@
 
 import argparse
 import json
-import sys
 
+from ms_profiler.cli.notice import say
 from ms_profiler.errors import DependencyError
 from ms_profiler.log import visible
 
@@ -32,10 +32,10 @@ def run(args: argparse.Namespace) -> int:
     except ModuleNotFoundError as error:
         raise DependencyError(f"A history needs Polars ({error}).") from error
     if args.directories:
-        digests = sides.read(args.directories, _say)
+        digests = sides.read(args.directories, say)
         added = history.append(args.file, digests, args.label)
         left = f", {len(digests) - added} were in it" if added < len(digests) else ""
-        _say(f"{args.file}: {added} appended{left}.")
+        say(f"{args.file}: {added} appended{left}.")
     lines = history.read(args.file)
     changes = history.changes(lines) if lines else []
     if args.json:
@@ -60,7 +60,3 @@ def run(args: argparse.Namespace) -> int:
     if not changes:
         print(f"No change in {len(lines)} {'run' if len(lines) == 1 else 'runs'}.")
     return 0
-
-
-def _say(line: str) -> None:
-    print(f"ms-profiler: {visible(line)}", file=sys.stderr)

@@ -4,8 +4,8 @@ import argparse
 import sys
 from typing import TYPE_CHECKING, TextIO
 
+from ms_profiler.cli.notice import say
 from ms_profiler.errors import DependencyError
-from ms_profiler.log import visible
 
 if TYPE_CHECKING:
     import polars as pl
@@ -42,7 +42,7 @@ def run(args: argparse.Namespace) -> int:
         raise DependencyError(f"Queries need Polars and Rich ({error}).") from error
     answer = query.ask(args.directories, args.query)
     for note in answer.notes:
-        print(visible(f"ms-profiler: {note}"), file=sys.stderr)
+        say(note)
     {"table": _print_table, "csv": _print_csv, "json": _print_json}[args.format](answer.table, sys.stdout)
     return 0
 

@@ -38,7 +38,7 @@ def by_step(measures: "Measures", exchanges: pl.DataFrame, pipelines: Collection
         pipelines: the names of the groups that are pipelines.
     """
     messages = pl.col("group").is_in(list(pipelines)) & MESSAGE
-    computing = measures.stream.states.filter("computing").select(intervals.BOUNDS)
+    computing = measures.stream.states.filter("computing")
     found = exchanges.filter(messages & _timed(measures))
     return bubbles(found, exchanges.filter(~messages), computing, measures.steps.table)
 
@@ -54,15 +54,13 @@ def in_messages(measures: "Measures", exchanges: pl.DataFrame) -> pl.DataFrame:
         exchanges: the exchanges of the rank, with the columns of `exchanged.EXCHANGES`.
     """
     messages = exchanges.filter(MESSAGE & _timed(measures))
+    if messages.is_empty():
+        return pl.DataFrame(schema={"step": pl.Int64, "messages_ns": pl.Int64})
     transfer = _LENGTH.min().over("operation", "group", "bytes")
-    others = (exchanges.filter(~MESSAGE), measures.stream.states.filter("computing"))
-    busy = intervals.union(pl.concat([each.select(intervals.BOUNDS) for each in others]))
-    waits = intervals.subtract(intervals.union(messages.with_columns(pl.col("start_ns") + transfer)), busy)
-    step = exchanged.steps(waits["start_ns"], measures.steps.table)
-    sums = waits.with_columns(step).group_by("step").agg(_LENGTH.sum().alias("messages_ns"))
-    numbers = measures.steps.table.select(pl.col("number").cast(pl.Int64).alias("step"))
-    found = numbers.filter(not messages.is_empty()).join(sums, on="step", how="left", maintain_order="left")
-    return found.with_columns(pl.col("messages_ns").fill_null(0))
+    computing = measures.stream.states.filter("computing")
+    waits = _alone(messages.with_columns(pl.col("start_ns") + transfer), exchanges.filter(~MESSAGE), computing)
+    table = measures.steps.table
+    return _sums(waits.with_columns(exchanged.steps(waits["start_ns"], table)), table, "messages_ns")
 
 
 def _timed(measures: "Measures") -> bool:
@@ -81,12 +79,20 @@ def bubbles(messages: pl.DataFrame, others: pl.DataFrame, computing: pl.DataFram
     """
     if messages.is_empty():
         return pl.DataFrame(schema={"step": pl.Int64, "bubble_ns": pl.Int64})
-    busy = pl.concat([others.select(intervals.BOUNDS), computing.select(intervals.BOUNDS)])
-    waits = intervals.subtract(intervals.union(messages), intervals.union(busy))
-    known = table.filter("recorded")
+    waits, known = _alone(messages, others, computing), table.filter("recorded")
     line = intervals.timeline({"wait": waits, "step": known}).filter(pl.col("wait") > 0, pl.col("step") > 0)
     place = intervals.locate(line["start_ns"], known)
-    sums = line.with_columns(step=known["number"].gather(place).cast(pl.Int64)).group_by("step")
-    numbers = known.select(pl.col("number").cast(pl.Int64).alias("step"))
-    found = numbers.join(sums.agg(_LENGTH.sum().alias("bubble_ns")), on="step", how="left", maintain_order="left")
-    return found.with_columns(pl.col("bubble_ns").fill_null(0).cast(pl.Int64))
+    return _sums(line.with_columns(step=known["number"].gather(place).cast(pl.Int64)), known, "bubble_ns")
+
+
+def _alone(messages: pl.DataFrame, *others: pl.DataFrame) -> pl.DataFrame:
+    """Return the intervals in which messages run, and nothing of the other intervals."""
+    busy = pl.concat([each.select(intervals.BOUNDS) for each in others])
+    return intervals.subtract(intervals.union(messages), intervals.union(busy))
+
+
+def _sums(waits: pl.DataFrame, steps: pl.DataFrame, name: str) -> pl.DataFrame:
+    """Return `step`, the number of each step, and the sum of its waits in a column `name`, ns."""
+    sums = waits.group_by("step").agg(_LENGTH.sum().cast(pl.Int64).alias(name))
+    numbers = steps.select(pl.col("number").cast(pl.Int64).alias("step"))
+    return numbers.join(sums, on="step", how="left", maintain_order="left").with_columns(pl.col(name).fill_null(0))

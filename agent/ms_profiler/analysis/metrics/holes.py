@@ -8,11 +8,12 @@ side look like a sudden change. The steps of the hole have the same records amon
 import itertools
 import math
 import statistics
-from typing import Final, NamedTuple
+from typing import Final
 
 import polars as pl
 
 from ms_profiler.analysis.metrics import blocks
+from ms_profiler.analysis.metrics.change_range import Range
 from ms_profiler.analysis.metrics.steps import Steps
 
 #: The medians of this many steps on either side of the change show at least the part `ABRUPT` of it: an eighth of the
@@ -24,16 +25,8 @@ ABRUPT: Final = 0.35
 NOISE: Final = 6.0
 
 
-class Place(NamedTuple):
-    """About the first row after a change, and the smallest and the largest possible one, among all steps."""
-
-    row: int
-    first: int
-    last: int
-
-
-def place(steps: Steps, same: pl.DataFrame, row: int, change: float) -> Place | None:
-    """Return where a change begins that lies just before a compared step; None if it is not sudden.
+def place(steps: Steps, same: pl.DataFrame, row: int, change: float) -> Range | None:
+    """Return about the rows of all steps where a change begins just before a compared step; None if it is not sudden.
 
     Args:
         steps: the steps in use.
@@ -47,7 +40,7 @@ def place(steps: Steps, same: pl.DataFrame, row: int, change: float) -> Place | 
     inside = inside.filter(pl.col("content").is_in(common.implode()))
     width = min(max(inside.height // PART, FEWEST), MOST)
     if inside.height < 2 * width:
-        return Place(here, 1, steps.table.height - 1)  # too few to tell
+        return Range(here, 1, steps.table.height - 1)  # too few to tell
     logs: list[float] = (inside["duration_ns"].clip(1).cast(pl.Float64).log() * (1 if change > 0 else -1)).to_list()
 
     def moved(at: int) -> float:
@@ -58,14 +51,14 @@ def place(steps: Steps, same: pl.DataFrame, row: int, change: float) -> Place | 
     noise = NOISE * steps_apart / math.sqrt(width)
     if abs(change) < 2 * noise:
         # the hole does not tell; a large one may contain nearly the whole change
-        return Place(here, before + 1, here) if inside.height <= min(row, same.height - row) else None
+        return Range(here, before + 1, here) if inside.height <= min(row, same.height - row) else None
     least = max(ABRUPT * abs(change), noise)
     at = max(range(width, len(logs) - width + 1), key=moved)
     if moved(at) >= least:
         near = logs[at - width : at + width]
         at += blocks.jump(near, *(statistics.median(side) for side in (near[:width], near[width:]))) - width
         rows = [int(inside["row"][min(max(each, 0), len(logs) - 1)]) for each in (at, at - width, at + width)]
-        return Place(*rows)
+        return Range(*rows)
     ends = [statistics.median(side) for side in (logs[:width], logs[-width:])]
     own = (same["duration_ns"].clip(1).cast(pl.Float64).log() * (1 if change > 0 else -1)).to_list()
     sides = [statistics.median(side) for side in (own[max(row - width, 0) : row], own[row : row + width])]
@@ -75,5 +68,5 @@ def place(steps: Steps, same: pl.DataFrame, row: int, change: float) -> Place | 
     # the hole lies before or after the change: all of its steps are about as long, and records hardly lengthen them
     far = [abs(statistics.median(logs) - side) for side in sides]
     if far[0] < far[1]:
-        return Place(here, int(inside["row"][-width]), here)
-    return Place(before + 1, before + 1, int(inside["row"][width]))
+        return Range(here, int(inside["row"][-width]), here)
+    return Range(before + 1, before + 1, int(inside["row"][width]))

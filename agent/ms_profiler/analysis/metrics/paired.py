@@ -78,17 +78,12 @@ def paired(recording: tables.Recording, steps: Steps) -> dict[str, Any] | None:
     mean, error = trimmed(found)
     known = wanted.filter("recorded").height
     whole = int(wanted["duration_ns"].sum())
-    own = recording.spans.filter(
-        pl.col("process") == steps.process, pl.col("category") < CATEGORY_FINE, pl.col("category") != Category.PROFILER
-    )
-    first, last = wanted["start_ns"][0], wanted["end_ns"][-1]
-    coarse = own.filter(pl.col("start_ns").is_between(first, last)).height / wanted.height
-    modules = _modules(recording, steps) / max(known, 1)
     measured = recording.info.cost
-    hook_ns = coarse * measured.get("span_ns", 0.0) + modules * measured.get("idle_ns", 0.0)
     timed = int(measured.get("hooks_steps", 0))
     own_ns = measured.get("hooks_own_ns") if timed >= LEAST else None
-    if own_ns is not None:
+    if own_ns is None:
+        hook_ns = _computed(recording, steps, wanted)
+    else:
         rested = int(sampling.rested(steps, recording.spans, wanted.filter(~pl.col("recorded"))).sum())
         hook_ns = measured["hooks_ns"] + measured.get("rest_ns", 0.0) * rested / wanted.height
     records, hooks = mean * known / whole, hook_ns * wanted.height / whole
@@ -103,6 +98,24 @@ def paired(recording: tables.Recording, steps: Steps) -> dict[str, Any] | None:
         "share": round(records + hooks, 6),
         "standard_error": round(error * known / whole, 6),
     }
+
+
+def _computed(recording: tables.Recording, steps: Steps, wanted: pl.DataFrame) -> float:
+    """Return the time of the hooks in a step, ns, computed as `paired` says.
+
+    Args:
+        recording: the run.
+        steps: the steps in use.
+        wanted: those of the steps that count.
+    """
+    own = recording.spans.filter(
+        pl.col("process") == steps.process, pl.col("category") < CATEGORY_FINE, pl.col("category") != Category.PROFILER
+    )
+    first, last = wanted["start_ns"][0], wanted["end_ns"][-1]
+    coarse = own.filter(pl.col("start_ns").is_between(first, last)).height / wanted.height
+    modules = _modules(recording, steps) / max(wanted.filter("recorded").height, 1)
+    cost = recording.info.cost
+    return coarse * cost.get("span_ns", 0.0) + modules * cost.get("idle_ns", 0.0)
 
 
 def _modules(recording: tables.Recording, steps: Steps) -> int:

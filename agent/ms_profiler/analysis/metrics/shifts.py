@@ -87,21 +87,21 @@ def shift(steps: Steps, found: Ownership | None, spans: pl.DataFrame) -> dict[st
     size = max(BLOCK, math.ceil(same.height / blocks.MOST))
     by_length = blocks.change(logs.to_list(), size, CLEAR, LEAST)
     by_module = _of_modules(same, logs, steps, found)
-    if by_length is not None and holes.place(steps, same, by_length[0], by_length[2] - by_length[1]) is None:
-        by_length = None
-    if by_module is not None and holes.place(steps, same, by_module.row, by_module.change) is None:
+    length_at = by_length and holes.place(steps, same, by_length[0], by_length[2] - by_length[1])
+    module_at = by_module and holes.place(steps, same, by_module.row, by_module.change)
+    if module_at is None:
         by_module = None
     # a change of the processor's speed may be the largest change of the lengths, but no module explains it
-    if by_length is not None and (by_module is None or _agree(by_length, by_module, size)):
-        row, expected, change = by_length[0], None, by_length[2] - by_length[1]
-    elif by_module is not None:
-        row, expected, change = by_module.row, by_module.change, by_module.change
+    if by_length is not None and length_at is not None and (by_module is None or _agree(by_length, by_module, size)):
+        about, expected = length_at, None
+    elif by_module is not None and module_at is not None:
+        about, expected = module_at, by_module.change
     else:
         by_share = _of_phases(same, spans, steps, size)
         if by_share is None:
             return small_shifts.shift(same, steps, found)
         return _stated(steps, found, *by_share, "the fastest tenth of the steps before and after")
-    place = _place(steps, same, row, change, by_module)
+    place = _place(steps, about, by_module)
     row = int(same["start_ns"].search_sorted(steps.table["start_ns"][place.at]))
     width, levels = _around(logs, min(max(row, 1), same.height - 1), expected)
     before, after = map(math.exp, levels)
@@ -109,17 +109,15 @@ def shift(steps: Steps, found: Ownership | None, spans: pl.DataFrame) -> dict[st
     return _stated(steps, found, place, (before, after), f"medians of {of} before and after")
 
 
-def _place(steps: Steps, same: pl.DataFrame, row: int, change: float, by_module: _Share | None) -> change_range.Range:
+def _place(steps: Steps, about: change_range.Range, by_module: _Share | None) -> change_range.Range:
     """Return the rows of the first step after a change, among all steps.
 
     Args:
         steps: the steps in use.
-        same: the compared steps.
-        row: about the first of the compared steps after the change.
-        change: the logarithm of the factor by which a step becomes longer.
+        about: about these rows, from `holes.place`.
         by_module: the change of a module, with the rows between which it lies; None if no module changed.
     """
-    at, first, last = holes.place(steps, same, row, change) or (1, 1, steps.table.height - 1)
+    at, first, last = about
     known = (first, last) if by_module is None else by_module.bounds
     both = max(first, known[0]), min(last, known[1])
     return change_range.of_lengths(steps, int(steps.table["start_ns"][at]), both if both[0] <= both[1] else known)
