@@ -1,6 +1,6 @@
 """Train data-parallel with one late rank. usage: torchrun ... late_ranks_torch.py KIND RANK [STEPS]
 
-KIND is input, computing, sleep, stop (SIGSTOP for a second in one step) or none.
+KIND is input, computing, layer (the second layer computes), sleep, stop (SIGSTOP for a second in one step) or none.
 """
 
 import os
@@ -32,6 +32,18 @@ class Samples(Dataset):
         return torch.full((SIZE, FEATURES), index / self.count), torch.zeros(SIZE, dtype=torch.long)
 
 
+class Large(nn.Linear):
+    """A layer that works for some seconds longer than others."""
+
+    seconds = 0.0
+
+    def forward(self, x):
+        begun, large = time.perf_counter(), torch.randn(512, 512)
+        while time.perf_counter() - begun < self.seconds:
+            large = torch.tanh(large @ large)
+        return super().forward(x)
+
+
 def stopped(seconds):
     """Start a shell that stops this process by SIGSTOP and continues it after some seconds."""
     own = os.getpid()
@@ -45,7 +57,8 @@ def main(kind, rank, steps):
     torch.manual_seed(0)
     distributed.init_process_group("gloo")
     late = distributed.get_rank() == rank
-    layers = [nn.Linear(FEATURES, FEATURES), nn.ReLU(), nn.Linear(FEATURES, 10)]
+    layers = [nn.Linear(FEATURES, FEATURES), nn.ReLU(), Large(FEATURES, FEATURES), nn.ReLU(), nn.Linear(FEATURES, 10)]
+    layers[2].seconds = LATE if late and kind == "layer" else 0.0
     model = DistributedDataParallel(nn.Sequential(*layers))
     optimizer = torch.optim.SGD(model.parameters(), lr=0.01)
     large = torch.randn(512, 512)

@@ -13,6 +13,7 @@ from ms_profiler.analysis.cluster import (
     ending,
     exchanged,
     expert_exchanges,
+    module_times,
     parallel_groups,
     stage_waits,
     step_gaps,
@@ -87,6 +88,7 @@ class RankAccount:
         groups: name of a group that it used -> the ranks of the group.
         purposes: name of a group -> its purposes, such as a pipeline (`parallel_groups`).
         between: part of the time between steps -> the module or operator that takes most of it, from `step_gaps`.
+        modules: part of a step -> module -> its own time in a mean step, ns, from `module_times`.
         ending: how its recording ends; None if unknown.
         steps: its steps, with the columns of `STEPS`.
         parts: the parts of these steps, with the columns of `PARTS`.
@@ -114,6 +116,7 @@ class RankAccount:
     groups: dict[str, list[int]] = field(default_factory=dict)
     purposes: dict[str, list[str]] = field(default_factory=dict)
     between: dict[str, str] = field(default_factory=dict)
+    modules: dict[str, dict[str, int]] = field(default_factory=dict)
     ending: Ending | None = None
     steps: pl.DataFrame = field(default_factory=lambda: pl.DataFrame(schema=STEPS))
     parts: pl.DataFrame = field(default_factory=lambda: pl.DataFrame(schema=PARTS))
@@ -162,6 +165,7 @@ def account(measures: "Measures") -> RankAccount:
         groups=groups,
         purposes=purposes,
         between=step_gaps.names(measures, gaps),
+        modules=module_times.times(measures),
         ending=None if recording.foreign else ending.ending(measures, found),
         steps=_sure(steps_of(used.table, found, *further), _unseen(measures, found)),
         parts=_parts(measures, gaps),

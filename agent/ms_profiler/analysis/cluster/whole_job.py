@@ -15,6 +15,7 @@ from ms_profiler.analysis.cluster import (
     goodput,
     late_causes,
     lateness,
+    module_times,
     parallel_groups,
     sampled_steps,
     separate_jobs,
@@ -29,12 +30,6 @@ from ms_profiler.analysis.cluster.rank_account import RankAccount
 from ms_profiler.analysis.cluster.stage_bubbles import Pipeline
 from ms_profiler.analysis.model import clock
 
-#: A rank does more work than others if its processor time is at least `MORE` times the median of the other ranks, and
-#: if the difference is at least the part `EXPLAINS` of its lateness. On a machine with too few processors, ranks with
-#: more work had 1.5 to 3.0 times the processor time, and 0.47 to 1.1 of the lateness. Ranks with the same work that
-#: were late by chance had 0.95 to 1.2 times, and up to 0.29.
-MORE: Final = 1.35
-EXPLAINS: Final = 0.4
 #: largest number of ranks that a remark lists
 _LISTED: Final = 8
 
@@ -153,37 +148,27 @@ class WholeJob:
             return {}
         # to see the effect of waits for a processor, find the ranks that would be late without these waits
         alone = self._lateness("alone_ns")
-        worked = self._worked(found)
+        worked = late_causes.worked({rank: known.steps for rank, known in self.accounts.items()}, found)
         hindered = {each.rank for each in found} - {each.rank for each in alone.late}
         hindered -= {rank for rank, more in worked.items() if more}
         tables = [_gathered(known).with_columns(rank=pl.lit(known.rank, pl.Int64)) for known in self.accounts.values()]
         causes = late_causes.causes(pl.concat(tables), found, hindered, worked)
-        return {
-            rank: replace(cause, name=self.accounts[rank].between.get(cause.kind, "")) for rank, cause in causes.items()
-        }
+        often = {each.rank for each in found if not each.moments or each.period}
+        return {rank: replace(cause, name=self._named(cause, rank in often)) for rank, cause in causes.items()}
 
-    def _worked(self, late: list[Late]) -> dict[int, int]:
-        """Return by how much longer late ranks worked on processors than other ranks, in ns; 0 if hardly longer.
+    def _named(self, cause: Cause, often: bool) -> str:
+        """Return the module or operator that takes most of the cause of a rank's lateness; empty if it is unknown.
 
-        These are the processor times of the processes. A shared processor also takes longer for the same work, but not
-        `MORE` times as long as for other ranks. Ranks that are late in single steps are left out, and so are ranks
-        whose processor time is unknown.
+        Args:
+            cause: the cause.
+            often: whether the rank is late in so many steps that its mean step shows it.
         """
-        taken = {rank: known.steps.drop_nulls("own_ns") for rank, known in self.accounts.items()}
-        found = {}
-        for each in late:
-            if each.moments and each.period is None:
-                continue
-            among = pl.col("step").is_in(each.moments) if each.moments else pl.lit(True)
-            ran = {rank: steps.filter(among)["processor_ns"].drop_nulls() for rank, steps in taken.items()}
-            means = {rank: float(times.mean()) for rank, times in ran.items() if len(times)}  # type: ignore[arg-type]
-            others = [mean for rank, mean in means.items() if rank != each.rank]
-            if each.rank in means and others:
-                usual = statistics.median(others)
-                more = int((means[each.rank] - usual) * len(ran[each.rank]))
-                far = means[each.rank] >= MORE * usual and more >= EXPLAINS * each.excess_ns
-                found[each.rank] = more if far else 0
-        return found
+        own = self.accounts[cause.rank]
+        if cause.kind not in module_times.WORK or not often:
+            return own.between.get(cause.kind, "")
+        late = {each.rank for each in self.lateness.late}
+        others = [each.modules for rank, each in self.accounts.items() if rank not in late]
+        return module_times.longer(cause.kind, own.modules, others)
 
     @cached_property
     def late(self) -> list[tuple[Late, Cause]]:
