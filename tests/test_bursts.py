@@ -28,6 +28,7 @@ def run(
     seed=7,
     chance=7,
     over=0.0,
+    more_from=None,
 ):
     """Simulate a job whose sampled steps cost more than others.
 
@@ -44,6 +45,7 @@ def run(
         seed: number from which the positions of bursts follow.
         chance: number from which the disturbances of the job follow.
         over: the share of the time that hooks take beyond the budget.
+        more_from: number of the step after which a step has 5 % more records; None for never.
 
     Returns:
         (stretch, whether it was sampled) of each step, and the true share of the cost in the job's time.
@@ -65,7 +67,7 @@ def run(
         now += length
         seen.append((bursts.stretch, sampled))
         if count >= bursts.next_look:
-            bursts.passed(count, int(now), cost / 3)
+            bursts.passed(count, int(now), cost / 3 * (1.05 if more_from and count > more_from else 1))
         elif length > bursts.long_ns:
             bursts.slow(count, int(now))
     return seen, paid / now
@@ -167,6 +169,18 @@ def test_changes_again_and_again_stay_within_the_budget(debt):
             bursts.passed(count, now, 70_000)
     assert len([count for count in begun if count >= 1_600]) > LENT
     assert 0.0005 < paid / now < 0.005
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_other_numbers_of_records_bring_sampled_steps_although_no_step_becomes_longer(seed):
+    """A module that works twice may lengthen steps by less than other programs do."""
+
+    def later(change):
+        seen, _ = run(0.002, 300_000, seed=seed, chance=seed, more_from=change)
+        return sum(kind for _, kind in seen[12_000:])
+
+    counts = later(None), later(12_000)
+    assert counts[1] >= counts[0] + 2 * LEAST, counts
 
 
 def test_a_job_within_the_share_leaves_out_ever_fewer_steps():

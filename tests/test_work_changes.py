@@ -3,6 +3,7 @@
 import importlib.util
 import random
 from dataclasses import replace
+from functools import partial
 
 import polars as pl
 import pytest
@@ -251,17 +252,28 @@ def test_all_modules_that_change_count_but_three_are_named():
     assert changes.lines({"shift": change})[0].endswith(f", and {OWNERS - 3} more")
 
 
-def test_a_change_that_only_one_burst_shows_says_so():
-    numbers = [*range(32), *bursts(12_000)[::4], *range(18_010, 18_018)]
+@pytest.mark.parametrize("length", [4, 8])
+def test_a_change_that_only_one_burst_shows_says_so(length):
+    numbers = [*range(32), *bursts(12_000)[::4], *range(18_010, 18_010 + length)]
     steps, found, spans = counted(
         20_000, sorted({*numbers}), lambda owner, number: 10 if owner == 3 and number >= 18_000 else 5
     )
     change = work_changes.shift(shifts.alike(steps), steps, found, spans)
-    assert change["together"] == 8
+    assert change["together"] == length
     assert (
-        " earlier, which were not sampled) on, seen in 8 sampled steps in a row, a step "
+        f" earlier, which were not sampled) on, seen in {length} sampled steps in a row, a step "
         in changes.lines({"shift": change})[0]
     )
+
+
+def _more(few, owner, number):
+    return 10 if owner == 3 and number in few else 5
+
+
+def test_four_steps_tell_no_lasting_change_if_every_step_is_recorded():
+    for few in (range(4), range(396, 400)):
+        steps, found, spans = counted(400, range(400), partial(_more, few))
+        assert work_changes.shift(shifts.alike(steps), steps, found, spans) is None
 
 
 def test_steps_that_become_longer_little_by_little_have_a_line_beside_a_change_of_the_work():

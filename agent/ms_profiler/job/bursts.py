@@ -69,6 +69,10 @@ ALERTED = 8
 COMPARED, REMEMBERED = 5, 31
 #: (whole cost of recording an operator, including PyTorch's own hook) / (the recorder's part of that cost)
 HOOK = 3.0
+#: Steps do other work if the computed cost of a burst, which follows from its number of records, differs by OTHER from
+#: that of the burst before, while the two bursts before it differ by no more than SAME. On a busy machine, the length
+#: of steps does not show that a layer does its work twice, but the number of records does.
+OTHER, SAME = 0.02, 0.005
 #: The balance is the time that recording was allowed to take and has not taken. It is at most
 #: SAVED * (cost of recording a step).
 SAVED = 256
@@ -119,6 +123,7 @@ class Bursts:
         self._positions = Positions(seed)
         self._balance, self._computed, self._usual = -debt_ns, cost_ns, step_ns
         self._extra: deque[float] = deque(maxlen=REMEMBERED)
+        self._works: deque[float] = deque(maxlen=3)  # computed costs of the newest bursts
         self._fixed = 0.0  # time to begin and to end a burst, ns
         self._alert = 0  # number of further stretches in which more steps are sampled (rate ALERT)
         self._deaf = False  # after a slow step, further slow steps are ignored until a whole stretch has ended
@@ -187,6 +192,9 @@ class Bursts:
         """
         if self.sampled:
             self._computed = computed_ns
+            if self._other_work():
+                # the stretch ends after the step that follows the burst, and short stretches begin
+                self._lent, self._alert, self._marks[3] = LENT, ALERTED, self._marks[2]
         usual = not self.sampled and self._place != 2
         if usual and self._levels.changed(self._lengths(count - self._at)):
             self._restart(count, now)
@@ -197,6 +205,14 @@ class Bursts:
             self._end(count, now)
             self._deaf = False
             self._begin(count, now)
+
+    def _other_work(self) -> bool:
+        """Return whether the burst that ends has another number of records than the two bursts before it."""
+        self._works.append(self._computed)
+        if self.inverse or len(self._works) < 3:
+            return False
+        first, second, third = self._works
+        return abs(second - first) <= SAME * first and abs(third - second) >= OTHER * second
 
     def _next(self, count: int) -> int:
         """Return the number of steps after which to call `passed` next: to switch sampling, or to compare steps."""
