@@ -1,4 +1,4 @@
-"""Steps are right in Lightning, in transformers' Trainer, and in a script's own loop with Accelerate."""
+"""Steps and callbacks are right in Lightning and transformers' Trainer; steps also in a loop with Accelerate."""
 
 import re
 
@@ -15,14 +15,14 @@ def plain(text):
 
 @pytest.mark.slow
 @pytest.mark.parametrize(
-    ("library", "count", "source"),
+    ("library", "count", "source", "callback"),
     [
-        ("lightning", 12, "framework_loop"),
-        ("transformers", 12, "framework_loop"),
-        ("accelerate", 4, "optimizer_cycle"),
+        ("lightning", 12, "framework_loop", ("Waiting.on_train_batch_end", 24)),
+        ("transformers", 12, "framework_loop", ("Waiting.on_step_end", 12)),
+        ("accelerate", 4, "optimizer_cycle", None),
     ],
 )
-def test_steps_are_those_of_the_library(job, library, count, source):
+def test_steps_and_callbacks_are_those_of_the_library(job, library, count, source, callback):
     bare = job(PROGRAM, library, profile=False)
     run = job(PROGRAM, library, options={"quiet": True}, env={"MS_PROFILER_RAISE": "1"})
     assert (run.code, run.out.splitlines()[-1]) == (0, bare.out.splitlines()[-1])
@@ -31,3 +31,7 @@ def test_steps_are_those_of_the_library(job, library, count, source):
     assert (steps["count"], steps["source"]) == (count, source)
     phases = run.summary["phases"]
     assert all(phases[name]["total_ms"] for name in ("forward", "backward", "optimizer")), phases
+    calls = [(row["callback"], row["count"]) for row in run.summary["callbacks"]]
+    assert calls == ([] if callback is None else [callback])
+    if callback is not None:
+        assert run.summary["verdict"].endswith(f"most of it in callback {callback[0]}."), run.summary["verdict"]

@@ -5,12 +5,24 @@ usage: torch_trainers.py lightning|transformers|accelerate
 
 import sys
 import tempfile
+import time
 
 import torch
 from torch import nn
 from torch.utils.data import DataLoader, TensorDataset
 
 SAMPLES, BATCH = 48, 4
+#: seconds that the script's callback takes after each step
+SLOW = 0.02
+
+
+def waiting(base, method):
+    """Return a class of callbacks whose method takes `SLOW`."""
+
+    def called(self, *_, **__):
+        time.sleep(SLOW)
+
+    return type("Waiting", (base,), {method: called, "__module__": __name__})
 
 
 def tensors():
@@ -40,7 +52,10 @@ def lightning():
             return torch.optim.SGD(self.parameters(), lr=0.01)
 
     loader = DataLoader(TensorDataset(*tensors()), batch_size=BATCH)
+    kind = waiting(library.Callback, "on_train_batch_end")
+    known = vars(kind)["on_train_batch_end"]
     trainer = library.Trainer(
+        callbacks=[kind()],
         max_epochs=2,
         accumulate_grad_batches=2,
         logger=False,
@@ -52,6 +67,7 @@ def lightning():
     )
     module = Module()
     trainer.fit(module, loader, loader)
+    assert vars(kind)["on_train_batch_end"] is known
     return module.last
 
 
@@ -88,8 +104,11 @@ def transformers():
         seed=5,
     )
     model = Model()
-    trainer = library.Trainer(model=model, args=arguments, train_dataset=rows, eval_dataset=rows)
+    kind = waiting(library.TrainerCallback, "on_step_end")
+    known = vars(kind)["on_step_end"]
+    trainer = library.Trainer(model=model, args=arguments, train_dataset=rows, eval_dataset=rows, callbacks=[kind()])
     trainer.train()
+    assert vars(kind)["on_step_end"] is known
     return model.last
 
 

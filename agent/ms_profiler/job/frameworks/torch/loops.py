@@ -4,12 +4,13 @@ A script that uses Accelerate has a loop of its own. It needs no hook here, beca
 PyTorch's optimizers, which ms-profiler records.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from ms_profiler.job.frameworks import base
 from ms_profiler.job.frameworks.base import RAISED, Target
+from ms_profiler.job.frameworks.torch import callbacks
 from ms_profiler.store.format import Category, StepSource
 
 if TYPE_CHECKING:
@@ -28,17 +29,24 @@ class Loops:
         self.host = host
         self.running = 0
 
-    def trains(self, name: str) -> base.Closure:
-        """Return a decorator for a function that runs a whole training loop."""
-        steps = self.host.steps
+    def trains(self, name: str, script: Callable[[Any], Iterable[Any]]) -> base.Closure:
+        """Return a decorator for a function that runs a whole training loop.
 
-        def began() -> None:
+        Args:
+            name: the name of the span that each call gets.
+            script: called with the instance; returns the callbacks of its loop.
+        """
+        steps, methods = self.host.steps, callbacks.methods(self.host)
+
+        def began(loop: Any) -> None:
             self.running += 1
             steps.loop_began()
+            methods.began(loop, script(loop))
 
-        def ended() -> None:
+        def ended(loop: Any) -> None:
             self.running -= 1
             steps.loop_ended()
+            methods.ended(loop)
 
         return self._around(name, Category.RUN, lambda: True, began, ended)
 
@@ -49,7 +57,7 @@ class Loops:
         """
         steps = self.host.steps
         applies = lambda: bool(self.running or steps.trains)  # noqa: E731
-        return self._around(name, Category.EVALUATION, applies, steps.suspend, steps.resume)
+        return self._around(name, Category.EVALUATION, applies, lambda _: steps.suspend(), lambda _: steps.resume())
 
     def collects(self, name: str) -> base.Closure:
         """Return a decorator for a rollout, which plays in an environment to collect training data.
@@ -59,19 +67,19 @@ class Loops:
         """
         steps, now = self.host.steps, self.host.recorder.now
 
-        def ended() -> None:
+        def ended(_: Any) -> None:
             steps.resume()
             steps.began(now())
 
-        return self._around(name, Category.ROLLOUT, lambda: True, steps.suspend, ended)
+        return self._around(name, Category.ROLLOUT, lambda: True, lambda _: steps.suspend(), ended)
 
     def _around(
         self,
         name: str,
         category: Category,
         applies: Callable[[], bool],
-        began: Callable[[], None],
-        ended: Callable[[], None],
+        began: Callable[[Any], None],
+        ended: Callable[[Any], None],
     ) -> base.Closure:
         """Return a decorator for a function that runs a loop.
 
@@ -79,23 +87,25 @@ class Loops:
             name: the name of the span that each call gets.
             category: the category of the span.
             applies: called at the begin of a call; returns whether `began` and `ended` are called for this call.
-            began: called at the begin of the call. It reports the loop to `Steps`, which decides where steps end.
-            ended: called at the end of the call, also after an exception. It reports the end of the loop to `Steps`.
+            began: called at the begin of the call, with its first argument. It reports the loop to `Steps`, which
+                decides where steps end.
+            ended: called at the end of the call, with its first argument, also after an exception. It reports the end
+                of the loop to `Steps`.
         """
         host = self.host
         recorder, label = host.recorder, host.recorder.intern(name)
 
-        def before(*_: Any, **__: Any) -> tuple[int, bool]:
-            notify = applies()
+        def before(*given: Any, **_: Any) -> tuple[int, bool, Any]:
+            notify, first = applies(), given[0] if given else None
             token = recorder.begin(label, category)
             if notify:
-                began()
-            return token, notify
+                began(first)
+            return token, notify, first
 
-        def after(call: tuple[int, bool], result: Any, reason: BaseException | None) -> None:
+        def after(call: tuple[int, bool, Any], result: Any, reason: BaseException | None) -> None:
             recorder.end(call[0], 0 if reason is None else RAISED)
             if call[1]:
-                ended()
+                ended(call[2])
 
         return base.around(host, "following a loop", before, after)
 
@@ -118,7 +128,7 @@ def trainer(host: "Host") -> list[Target]:
     """Return the functions of the Trainer of transformers to wrap; its step ends later than the optimizer's step."""
     loops = Loops(host)
     return [
-        Target(TRAINER, "Trainer._inner_training_loop", closure=loops.trains("Trainer.train")),
+        Target(TRAINER, "Trainer._inner_training_loop", closure=loops.trains("Trainer.train", callbacks.of_trainer)),
         Target(TRAINER, "Trainer.evaluation_loop", closure=loops.evaluates("Trainer.evaluate")),
         Target(CALLBACKS, "CallbackHandler.on_step_end", closure=loops.step_ended(lambda handler: True)),
     ]
@@ -143,7 +153,7 @@ def _lightning(package: str) -> Callable[["Host"], list[Target]]:
         loops = Loops(host)
         ended = loops.step_ended(lambda loop: not loop._should_accumulate())
         return [
-            Target(f"{module}.fit_loop", "_FitLoop.run", closure=loops.trains("Trainer.fit")),
+            Target(f"{module}.fit_loop", "_FitLoop.run", closure=loops.trains("Trainer.fit", callbacks.of_fit_loop)),
             Target(f"{module}.evaluation_loop", "_EvaluationLoop.run", closure=loops.evaluates("Trainer.validate")),
             Target(f"{module}.training_epoch_loop", "_TrainingEpochLoop.advance", closure=ended),
         ]
