@@ -10,7 +10,7 @@ NATIVE := $(wildcard native/*.c native/*.h native/*/*.c native/*/*.h native/*.py
 unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-slow test-robustness fuzz test-browser vendor lint format check-python wheel wheel-test test-versions test-torch-versions test-cupti test-aarch64 sanitize bench docs picture clean
+.PHONY: help demo test tests types style test-slow test-robustness fuzz test-browser vendor lint format check-python wheel wheel-test test-versions test-torch-versions test-cupti test-aarch64 sanitize bench docs picture clean
 
 help: ## List the targets.
 	@sed -n 's/^\([a-z0-9-]*\):.*## \(.*\)/  \1\t\2/p' Makefile | expand -t 24
@@ -20,7 +20,11 @@ demo: $(VENV)/.frameworks ## Train a small network with MindSpore on CPU, profil
 	@echo
 	@directory=$$(ls -td data/*_ascend_ms | head -n 1); $(VENV)/bin/ms-profiler summary "$$directory"
 
-test: lint ## Run the linters and every test that fits into a few minutes.
+# The check of types takes a minute of a processor; while it runs, the tests use the other one.
+test: style ## Run the linters and every test that fits into a few minutes.
+	$(MAKE) -j2 types tests
+
+tests: $(VENV)/.tests
 	$(PY) -m pytest -n auto --dist worksteal --durations 15 $(PYTEST_ARGS)
 
 test-slow: $(VENV)/.tests $(VENV)/.trainers ## Run the tests that take minutes each.
@@ -53,10 +57,14 @@ vendor: ## Fetch the library of the page anew, with its licence, and write the c
 	cd $(VENDOR) && sha256sum uPlot.* > SHA256SUMS
 	git --no-pager diff --stat $(VENDOR)
 
-lint: $(VENV)/.tests ## Check style, types and C formatting.
+lint: style types ## Check style, types and C formatting.
+
+types: $(VENV)/.tests
+	$(VENV)/bin/mypy
+
+style: $(VENV)/.tests
 	$(VENV)/bin/ruff check .
 	$(VENV)/bin/ruff format --check .
-	$(VENV)/bin/mypy
 	$(VENV)/bin/clang-format --dry-run -Werror native/*.c native/*.h native/*/*.c native/*/*.h tests/native/*.[ch] tests/fakes/*.c tests/fakes/*.h
 
 format: $(VENV)/.tests ## Rewrite the sources in the project's style.

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
+from ms_profiler.analysis.comparison import runs
 from ms_profiler.analysis.driver import engine
 
 ROOT = Path(__file__).parent.parent
@@ -109,6 +110,23 @@ def launcher(folder):
             return Run(finished.returncode, finished.stdout, err.read(), output, left)
 
     return run
+
+
+@pytest.fixture(scope="session", autouse=True)
+def results_are_condensed_once():
+    """Keep the digest of each result, because the commands of a test compare the same results again and again."""
+    known, condensed = {}, runs.of_result
+
+    def once(path):
+        files = [Path(path), *Path(path).rglob("*")]
+        key = os.path.realpath(path), *((str(file), file.lstat().st_mtime_ns) for file in sorted(files))
+        if key not in known:
+            known[key] = condensed(path)
+        return known[key]
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(runs, "of_result", once)
+        yield
 
 
 @pytest.fixture

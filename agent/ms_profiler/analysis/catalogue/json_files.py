@@ -129,6 +129,7 @@ JSON_FILES: Final = (
             "purposes": "the purposes of these groups",
             "steps": "table of the steps: number, begin, end, own time, other times of the step",
             "between": "for each part of the time between steps, the module or operator that takes most of it",
+            "modules": "for each part of a step in which modules work, the own time of each module in a mean step, ns",
             "ending": "the end of the recording: the last step, the last phase after it, and the number of exchanges",
             "parts": "table of the parts of a step and of the time before it: `step`, `part`, `duration_ns`",
             "exchanges": "table of the exchanges: `group`, `operation`, `bytes`, `start_ns`, `end_ns`, `step`; for a "

@@ -55,19 +55,31 @@ def digests(path: str, without: Collection[str] = (), callback: Callable[[str], 
     Raises:
         StoreError: nothing there can be read.
     """
-    from ms_profiler.analysis.comparison.condensing import condense
-
     parts = []
     for result in engine.find([path]):
         if os.path.realpath(result) in without:
             continue
         if callback is not None:
             callback(result)
-        parts.append(condense(engine.measured(result)))
+        parts.append(of_result(result))
     merged = [merge(launch) for launch in launches(parts)]
     if len(merged) == 1:
         return [replace(merged[0], source=os.path.basename(os.path.abspath(path)))]
     return merged
+
+
+def of_result(path: str) -> Digest:
+    """Return the digest of one result.
+
+    Args:
+        path: the path of the result.
+
+    Raises:
+        StoreError: it cannot be read.
+    """
+    from ms_profiler.analysis.comparison.condensing import condense
+
+    return condense(engine.measured(path))
 
 
 def launches(parts: Sequence[Digest]) -> list[list[Digest]]:
