@@ -150,6 +150,15 @@ def test_a_part_outside_of_the_steps_that_is_longer_than_they_are_is_named(summa
     assert "Outside of the steps: evaluation 45 % of the run; the steps 10 %" in shown(rollout)
 
 
+def test_work_between_calls_of_a_network_is_not_told_as_calls(summary):
+    acting = copy.deepcopy(summary)
+    calls = {"part": "network calls", "share": 0.6, "training_share": 0.75}
+    for forward, words in ((30.0, " with the work between them (30 % in the calls)"), (60.0, "")):
+        calls["contains_ms"] = {"forward": forward, "other": 100.0 - forward}
+        acting["whole_run"][0]["parts"] = [{"part": "steps", "share": 0.2, "training_share": 0.25}, calls]
+        assert f"Outside of the steps: network calls{words} 75 % of the training; the steps 25 %" in shown(acting, 200)
+
+
 def test_a_part_is_named_that_takes_much_of_the_training_but_little_of_the_run(summary):
     trained = copy.deepcopy(summary)
     parts = [("import", 0.5, 0.0), ("set-up", 0.3, 0.0), ("steps", 0.12, 0.66), ("evaluation", 0.06, 0.32)]

@@ -12,7 +12,7 @@ from ms_profiler.analysis.metrics.phases import COMPUTING, NAMES, OTHER
 from ms_profiler.analysis.metrics.scheduling import Crowd
 from ms_profiler.analysis.model import tables
 from ms_profiler.store.format import Category, StepSource
-from ms_profiler.store.names import CALLBACK, LEARNING_RATE
+from ms_profiler.store.names import CALLBACK
 from ms_profiler.store.run_info import RunInfo
 
 #: compiling is the biggest finding if it takes at least this part of the run
@@ -169,8 +169,8 @@ def finding(
     if part in texts:
         place, cause = places.within.get(part, OTHER), places.causes.get(part, "")
         where = f", most of it in {place}" if place not in (OTHER, part) else ""
-        where = f", most of it in {cause}" if cause.startswith(CALLBACK) else where
-        where = f", most of it in {module_waits.SCHEDULER}" if cause == LEARNING_RATE else where
+        if cause:
+            where = f", most of it in {cause if cause.startswith(CALLBACK) else module_waits.code(cause)}"
         if part in places.few and not whole:
             unit, where = "steps' time", f"{where}{in_few(places.few, part)}"
         sentence = f"{_percent(share)} of the {unit} {texts[part]}{where}."

@@ -3,7 +3,7 @@
 from typing import Any, Final
 
 from ms_profiler.analysis.metrics import wording
-from ms_profiler.analysis.metrics.stretches import AWAY
+from ms_profiler.analysis.metrics.stretches import AWAY, NETWORK
 from ms_profiler.analysis.report.durations import milliseconds
 from ms_profiler.store import layout
 
@@ -48,8 +48,17 @@ def outside(summary: dict[str, Any]) -> list[str]:
                 shares = f"{parts[name] * 100:.0f} % of the {of}; the steps {steps * 100:.0f} %"
                 name += ", before this process began or after it ended," * (name == AWAY)
                 whose = f" of {who(process)}" * (len(summary["whole_run"]) > 1)
-                return [f"Outside of the steps{whose}: {name} {shares}"]
+                return [f"Outside of the steps{whose}: {name}{_between_calls(process, name)} {shares}"]
     return []
+
+
+def _between_calls(process: dict[str, Any], name: str) -> str:
+    """Return words about the work between calls of a network, if it takes most of the part that the calls form."""
+    if name != NETWORK:
+        return ""
+    (part,) = (each for each in process["parts"] if each["part"] == name)
+    called = 1 - part["contains_ms"].get("other", 0.0) / max(sum(part["contains_ms"].values()), 1e-6)
+    return f" with the work between them ({called * 100:.0f} % in the calls)" if called < 0.5 else ""
 
 
 def halted(summary: dict[str, Any]) -> list[str]:
