@@ -8,6 +8,7 @@ import pytest
 from microseconds import phases
 from ms_profiler.analysis.metrics import batch_makers, overheads
 from ms_profiler.analysis.metrics.advice import Facts, ranked, work
+from ms_profiler.analysis.metrics.advice.base import BatchTexts
 from ms_profiler.analysis.metrics.bounds import PARTS
 from ms_profiler.analysis.metrics.diagnosis import Diagnosis, Launched
 from ms_profiler.analysis.metrics.growth import Growth
@@ -43,7 +44,7 @@ def reads(per_step, module="Net.head", name="Tensor.asnumpy"):
 LAUNCHING = "launching in Net.3 takes 40 % of the step, in each similar module beside it at most 5 %"
 
 
-def advice_on(types=(), statistics=None, threads=2, functions="", launching="", makers=("", ""), **known):
+def advice_on(types=(), statistics=None, threads=2, functions="", launching="", makers=None, **known):
     """Return the advice on a run of ten steps, numbered from 100, about which these facts are known."""
     pieces = pl.DataFrame(
         schema={"step": pl.UInt32, "part": pl.String, "phase": pl.String, "start_ns": pl.Int64, "end_ns": pl.Int64}
@@ -84,7 +85,7 @@ def advice_on(types=(), statistics=None, threads=2, functions="", launching="", 
         functions=functions,
         launching=launching,
         module=LAUNCHING if "launched" in known and known["launched"].in_steps else "",
-        makers=makers,
+        makers=makers or BatchTexts(),
     )
     return ranked(Diagnosis(**found | known), facts)
 
@@ -252,7 +253,7 @@ def test_an_optimizer_has_the_options_that_the_advice_names():
 @pytest.mark.parametrize(("during", "more"), [(0.9, True), (0.3, False), (None, True)])
 def test_more_workers_are_advised_only_if_making_batches_is_the_limit(during, more):
     told = batch_makers.words(batch_makers.Makers(2, 2, 80, 1.2 * MS, 0.06, during, "", 0.0))
-    (item,) = advice_on(parts=parts(data=0.5), waits=WAITS, makers=told)
+    (item,) = advice_on(parts=parts(data=0.5), waits=WAITS, makers=BatchTexts(*told))
     assert ("more workers" in item.action) == more
     assert "2 workers made a batch in 1.2 ms, busy with it 6 % of the time" in item.evidence
 
@@ -375,7 +376,10 @@ def test_other_threads_of_the_process_that_run_meanwhile_are_told():
     (item,) = advice_on(parts=parts(blocked=0.5), crowd=Crowd(0.0, 0.0, 0.0, 0.92))
     assert item.evidence.endswith("; other threads of this process use 0.9 processors in these steps")
     assert "may be for Python's global interpreter lock: run this code in another process" in item.action
-    (item,) = advice_on(parts=parts(blocked=0.5), crowd=Crowd(0.0, 0.0, 0.0, 0.3))
+    beside = BatchTexts(beside="; functions of the dataset run for 1.00 s on other threads: ...")
+    (item,) = advice_on(parts=parts(blocked=0.5), crowd=Crowd(0.0, 0.0, 0.0, 0.92), makers=beside)
+    assert item.evidence.endswith(beside.beside) and "python_multiprocessing" in item.action
+    (item,) = advice_on(parts=parts(blocked=0.5), crowd=Crowd(0.0, 0.0, 0.0, 0.3), makers=beside)
     assert "other threads" not in item.evidence and "lock:" not in item.action
 
 

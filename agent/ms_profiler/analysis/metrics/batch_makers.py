@@ -10,6 +10,7 @@ from typing import Final
 import polars as pl
 
 from ms_profiler.analysis.metrics import intervals, transforms
+from ms_profiler.analysis.metrics.advice.base import BatchTexts
 from ms_profiler.analysis.metrics.stack_samples import LEAST, Stacks
 from ms_profiler.analysis.metrics.stack_tree import Function, Tree
 from ms_profiler.analysis.metrics.steps import Steps, stepping
@@ -277,16 +278,16 @@ def words(found: Makers | None) -> tuple[str, str]:
     return text, ""
 
 
-def told(recording: tables.Recording, used: Steps, stacks: Callable[[], Stacks]) -> tuple[str, str]:
-    """Return text about the functions of MindSpore's datasets, or else about the makers of batches, and a remedy.
+def told(recording: tables.Recording, used: Steps, stacks: Callable[[], Stacks]) -> BatchTexts:
+    """Return texts about the functions of MindSpore's datasets, or else about the makers of batches.
 
     Args:
         recording: the run.
         used: the steps in use.
         stacks: a function that returns the Python stacks of the run.
     """
-    functions = transforms.words(recording, used)
+    functions, beside = transforms.words(recording, used), transforms.beside(recording, used)
     if functions:
-        return functions, ""
+        return BatchTexts(functions, "", beside)
     text, remedy = words(makers(recording, used, stacks))
-    return (text, remedy) if text else transforms.elsewhere(recording)
+    return BatchTexts(*((text, remedy) if text else transforms.elsewhere(recording)), beside)

@@ -18,6 +18,8 @@ from ms_profiler.store.names import TRANSFORM_CALLS, TRANSFORM_PROCESSES, TRANSF
 WAITED: Final = 0.5
 #: the function that takes most time is named if it takes at least this share of the time of all functions
 MOST: Final = 0.3
+#: functions run beside the steps if they take at least this share of the steps' time
+BESIDE: Final = 0.3
 REMEDY: Final = (
     "To learn the time of the functions, run a few steps without python_multiprocessing. If one of them is slow, make "
     "it faster, or raise num_parallel_workers of its map or batch."
@@ -80,6 +82,24 @@ def words(recording: tables.Recording, used: Steps) -> str:
         return ""
     text = f"; in its functions, {share * 100:.0f} % of the time is in {function}"
     return f"{text}: {calls:,} calls, {length(ns / calls)} each, about {length(ns)} in all"
+
+
+def beside(recording: tables.Recording, used: Steps) -> str:
+    """Return text about the functions of datasets if they run during much of the steps; empty if they do not.
+
+    They run on other threads of the process, and hold Python's global interpreter lock while they run Python code.
+
+    Args:
+        recording: the run.
+        used: the steps in use.
+    """
+    found = sums(recording)
+    whole = int(found["ns"].sum())
+    if whole < BESIDE * max(int(used.table["duration_ns"].sum()), 1):
+        return ""
+    function, calls, ns = found.row(0)
+    largest = f"{calls:,} calls of {function} take {length(ns)} of it"
+    return f"; functions of the dataset run for {length(whole)} on other threads: {largest}"
 
 
 def elsewhere(recording: tables.Recording) -> tuple[str, str]:

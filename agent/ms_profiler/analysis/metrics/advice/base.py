@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 import polars as pl
 
@@ -30,6 +30,20 @@ SPIKES: Final = (bounds.DATA, bounds.COMMUNICATION)
 SOME: Final = 0.1
 
 
+class BatchTexts(NamedTuple):
+    """Texts about the code that makes batches; each is empty if unknown.
+
+    Attributes:
+        words: the functions of a dataset, or the processes that make the batches and their slowest function.
+        remedy: what to do about these processes.
+        beside: the functions of a dataset that run on other threads during much of the steps.
+    """
+
+    words: str = ""
+    remedy: str = ""
+    beside: str = ""
+
+
 @dataclass(frozen=True)
 class Facts:
     """Facts of a run that advice uses in addition to the diagnosis.
@@ -50,8 +64,7 @@ class Facts:
         module: text about the module that takes most of the `launch` part; empty if no module stands out.
         stacks: whether advice need not mention the option that records Python functions; False if the run could have
             recorded them and did not.
-        makers: text about the functions of a dataset, or about the processes that make the batches and their slowest
-            function; and what to do about these processes. Both are empty if unknown.
+        makers: texts about the code that makes batches.
         leak: text about the code that allocated the growing memory; empty if the memory of tensors does not grow, or
             its blocks were not recorded.
     """
@@ -71,7 +84,7 @@ class Facts:
     module: str = ""
     stacks: bool = True
     leak: str = ""
-    makers: tuple[str, str] = ("", "")
+    makers: BatchTexts = field(default_factory=BatchTexts)
 
 
 @dataclass(frozen=True)

@@ -95,10 +95,12 @@ def blocked(found: Diagnosis, facts: Facts) -> Iterator[Advice]:
     others = lock = ""
     if found.crowd.beside >= BESIDE:
         others = f"; other threads of this process use {found.crowd.beside:.1f} processors in these steps"
+        others += facts.makers.beside
         lock = (
             " If one of the other threads runs Python code, the wait may be for Python's global interpreter lock: run "
             'this code in another process. With "host_sys": ["cpu"], the timeline shows how long each thread runs.'
         )
+        lock += " The map of a dataset has python_multiprocessing for this." * bool(facts.makers.beside)
     yield Advice(
         "host-waits",
         bounds.BLOCKED,
@@ -165,11 +167,11 @@ def _data(found: Diagnosis, facts: Facts) -> tuple[str, str]:
         evidence = f"; {name}: {count} times, {length(total / count)} on average"
     finding = facts.pipelines[0].slowest() if facts.pipelines else None
     if finding is not None and finding.slow is not None:
-        return f"{evidence}; {finding.evidence}{facts.makers[0]}", finding.action
-    evidence += facts.makers[0]
+        return f"{evidence}; {finding.evidence}{facts.makers.words}", finding.action
+    evidence += facts.makers.words
     workers = "num_workers of the DataLoader" if facts.framework == "torch" else "num_parallel_workers"
     more = f"Give the dataset more workers ({workers}), prefetch, or move work out of the pipeline."
-    return evidence, facts.makers[1] or more
+    return evidence, facts.makers.remedy or more
 
 
 def exchanges(found: Diagnosis, facts: Facts) -> Iterator[Advice]:
