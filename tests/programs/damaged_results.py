@@ -53,7 +53,7 @@ def history_file(path, number, source):
     """Find the changes in a damaged history."""
     if lines := history.read(str(path)):
         for change in history.changes(lines):
-            json.dumps([change.metric, change.label, change.place, change.ratio, change.p], allow_nan=False)
+            json.dumps([change.metric, change.label, change.place, change.point.ratio, change.point.p], allow_nan=False)
 
 
 def option_text(path, number, source):

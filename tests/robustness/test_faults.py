@@ -87,7 +87,7 @@ def writing():
     found = set()
     for place in ("job", "store", "api"):
         for path in (JOB_SIDE / place).rglob("*.py"):
-            if re.search(r"O_CREAT|O_WRONLY|O_RDWR|os\.mkdir\(|, \"w\"|\"wb\"", path.read_text()):
+            if re.search(r"O_CREAT|O_WRONLY|O_RDWR|posix\.mkdir\(|, \"w\"|\"wb\"", path.read_text()):
                 found.add(str(path.relative_to(JOB_SIDE)))
     return found
 
