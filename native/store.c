@@ -238,12 +238,13 @@ static msp_segment *make(uint32_t slots, uint32_t flags) {
 }
 
 /* Remove a suitable segment from the lists of left-over and spare segments, and return it; NULL: none is suitable.
- * Called with the lock held. */
-static msp_segment *find(uint32_t slots, bool first) {
+ * `short_of_disk`: a spare segment of any size is suitable, because it may have taken the last room on the disk. Called
+ * with the lock held. */
+static msp_segment *find(uint32_t slots, bool first, bool short_of_disk) {
   msp_segment *found = store.left_over;
   if (found != NULL && (first || found->capacity - found->used >= slots)) {
     store.left_over = found->next;
-  } else if (store.spare != NULL && store.spare->capacity == slots) {
+  } else if (store.spare != NULL && (short_of_disk || store.spare->capacity == slots)) {
     found = store.spare;
     store.spare = NULL;
   } else {
@@ -256,8 +257,9 @@ static msp_segment *find(uint32_t slots, bool first) {
 msp_outcome msp_store_take(uint32_t slots, msp_worth worth, bool first, msp_segment **taken) {
   if (slots > store.most_slots) slots = store.most_slots;
   pthread_mutex_lock(&store.lock);
-  msp_segment *segment = find(slots, first);
-  bool wait = segment == NULL && store.retry_ns != 0 && msp_now() < store.retry_ns;
+  bool short_of_disk = store.retry_ns != 0 && msp_now() < store.retry_ns;
+  msp_segment *segment = find(slots, first, short_of_disk);
+  bool wait = segment == NULL && short_of_disk;
   bool full = segment == NULL && worth == MSP_WORTH_FINE && msp_now() < store.memory_retry_ns;
   if (!wait && !full) store.spare_slots = slots < store.most_slots / 2 ? 2 * slots : store.most_slots;
   pthread_mutex_unlock(&store.lock);
