@@ -20,7 +20,7 @@ demo: $(VENV)/.frameworks ## Train a small network with MindSpore on CPU, profil
 	@echo
 	@directory=$$(ls -td data/*_ascend_ms | head -n 1); $(VENV)/bin/ms-profiler summary "$$directory"
 
-# The check of types takes a minute of a processor; while it runs, the tests use the other one.
+# The check of types takes 20 s of one processor; while it runs, the tests use the others.
 test: style ## Run the linters and every test that fits into a few minutes.
 	$(MAKE) -j2 types tests
 

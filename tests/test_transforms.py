@@ -106,7 +106,8 @@ def told(tmp_path):
             thread.step(number, number * 20 * MS, (number + 1) * 20 * MS)
         recording = readers_store.read(str(store.write()))
         used = steps.choose(recording)
-        return transforms.words(recording, used), transforms.beside(recording, used)
+        sums = transforms.sums(recording)
+        return transforms.words(sums, recording, used), transforms.beside(sums, used)
 
     return made
 

@@ -127,7 +127,7 @@ def causes(
     for each in late:
         if each.rank in hindered:
             found[each.rank] = replace(found[each.rank], kind=bounds.RUNNABLE, excess_ns=each.excess_ns)
-        elif not each.moments or each.period:
+        elif each.often:
             found[each.rank] = _by_itself(each, found[each.rank], worked.get(each.rank))
     dropped = {each.rank for each in late if each.moments and found[each.rank].kind in _OF_OTHERS}
     return {rank: cause for rank, cause in found.items() if rank not in dropped}
@@ -147,7 +147,7 @@ def worked(steps: Mapping[int, pl.DataFrame], late: list[Late]) -> dict[int, int
     taken = {rank: known.drop_nulls("own_ns") for rank, known in steps.items()}
     found = {}
     for each in late:
-        if each.moments and each.period is None:
+        if not each.often:
             continue
         among = pl.col("step").is_in(each.moments) if each.moments else pl.lit(True)
         ran = {rank: known.filter(among)["processor_ns"].drop_nulls() for rank, known in taken.items()}

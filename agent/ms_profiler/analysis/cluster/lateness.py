@@ -82,6 +82,11 @@ class Late:
     moments: tuple[int, ...] = ()
     period: tuple[int, int] | None = None
 
+    @property
+    def often(self) -> bool:
+        """Return whether the rank is late in most steps of the job or of a period, and not only in single steps."""
+        return not self.moments or self.period is not None
+
 
 @dataclass(frozen=True)
 class Lateness:

@@ -153,7 +153,7 @@ class WholeJob:
         hindered -= {rank for rank, more in worked.items() if more}
         tables = [_gathered(known).with_columns(rank=pl.lit(known.rank, pl.Int64)) for known in self.accounts.values()]
         causes = late_causes.causes(pl.concat(tables), found, hindered, worked)
-        often = {each.rank for each in found if not each.moments or each.period}
+        often = {each.rank for each in found if each.often}
         return {rank: replace(cause, name=self._named(cause, rank in often)) for rank, cause in causes.items()}
 
     def _named(self, cause: Cause, often: bool) -> str:

@@ -286,7 +286,8 @@ def told(recording: tables.Recording, used: Steps, stacks: Callable[[], Stacks])
         used: the steps in use.
         stacks: a function that returns the Python stacks of the run.
     """
-    functions, beside = transforms.words(recording, used), transforms.beside(recording, used)
+    sums = transforms.sums(recording)
+    functions, beside = transforms.words(sums, recording, used), transforms.beside(sums, used)
     if functions:
         return BatchTexts(functions, "", beside)
     text, remedy = words(makers(recording, used, stacks))

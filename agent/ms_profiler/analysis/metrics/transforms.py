@@ -62,16 +62,16 @@ def _largest(recording: tables.Recording, prefix: str) -> pl.DataFrame:
     return largest.select(pl.col("text").str.strip_prefix(prefix).alias("function"), "value")
 
 
-def words(recording: tables.Recording, used: Steps) -> str:
+def words(found: pl.DataFrame, recording: tables.Recording, used: Steps) -> str:
     """Return text about the function of the script that takes most time in datasets; empty if none explains the waits.
 
     The advice appends this text to its text about waits for data.
 
     Args:
+        found: the sums of the functions, from `sums`.
         recording: the run.
         used: the steps in use.
     """
-    found = sums(recording)
     if found.is_empty():
         return ""
     waits = stepping(recording.spans, used, Category.DATA)
@@ -84,16 +84,15 @@ def words(recording: tables.Recording, used: Steps) -> str:
     return f"{text}: {calls:,} calls, {length(ns / calls)} each, about {length(ns)} in all"
 
 
-def beside(recording: tables.Recording, used: Steps) -> str:
+def beside(found: pl.DataFrame, used: Steps) -> str:
     """Return text about the functions of datasets if they run during much of the steps; empty if they do not.
 
     They run on other threads of the process, and hold Python's global interpreter lock while they run Python code.
 
     Args:
-        recording: the run.
+        found: the sums of the functions, from `sums`.
         used: the steps in use.
     """
-    found = sums(recording)
     whole = int(found["ns"].sum())
     if whole < BESIDE * max(int(used.table["duration_ns"].sum()), 1):
         return ""

@@ -105,8 +105,7 @@ def shift(
         return None
     operators = _operators(found, steps, spans)
     counts = _counts(found, operators, searched)
-    apart = int(known[-1]) - int(known[0]) >= known.len()
-    side = BURST if apart else SIDE
+    side = SIDE if _in_a_row(known.to_list()) else BURST
     places, unsteady = _places(counts, searched.len(), side)
     place = _main(places, found, searched)
     if place is None:
@@ -232,9 +231,14 @@ def _lengths(same: pl.DataFrame, last_ns: int, first_ns: int, gain_ns: float) ->
 def _together(known: pl.Series, place: int) -> int:
     """Return the number of sampled steps on a side of the change that has only one burst of them; 0 without one."""
     steps = known.to_list()
-    if len(steps) == steps[-1] - steps[0] + 1:  # all steps are recorded
+    if _in_a_row(steps):  # all steps are recorded
         return 0
-    return min((len(side) for side in (steps[:place], steps[place:]) if len(side) == side[-1] - side[0] + 1), default=0)
+    return min((len(side) for side in (steps[:place], steps[place:]) if _in_a_row(side)), default=0)
+
+
+def _in_a_row(steps: list[int]) -> bool:
+    """Return whether all of these steps, which are sorted, follow each other."""
+    return len(steps) == steps[-1] - steps[0] + 1
 
 
 def _operators(found: Ownership, steps: Steps, spans: pl.DataFrame) -> pl.Series:

@@ -88,7 +88,7 @@ class CallbackMethods:
         for kind in kinds:
             own = trees.members(kind)
             if str(own.get("__module__")).partition(".")[0] not in self._packages:
-                yield from ((kind, name) for name in own if self._called(name) and type(own[name]) is FunctionType)
+                yield from ((kind, name) for name in own if type(own[name]) is FunctionType and self._called(name))
 
 
 def listed(callbacks: Any) -> Iterable[Any]:

@@ -41,7 +41,8 @@ class Loops:
         def began(loop: Any) -> None:
             self.running += 1
             steps.loop_began()
-            methods.began(loop, script(loop))
+            with self.host.guard("wrapping callbacks"):  # if this fails, the end of the loop still has to be noted
+                methods.began(loop, script(loop))
 
         def ended(loop: Any) -> None:
             self.running -= 1
