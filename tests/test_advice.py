@@ -6,7 +6,7 @@ from inspect import signature
 import polars as pl
 import pytest
 from microseconds import phases
-from ms_profiler.analysis.metrics import batch_makers, overheads
+from ms_profiler.analysis.metrics import batch_makers, overheads, repeated_compiling
 from ms_profiler.analysis.metrics.advice import Facts, ranked, work
 from ms_profiler.analysis.metrics.advice.base import BatchTexts
 from ms_profiler.analysis.metrics.bounds import PARTS
@@ -65,7 +65,7 @@ def advice_on(types=(), statistics=None, threads=2, functions="", launching="", 
         "launched": None,
         "reads": reads(0),
         "recompiles": pl.DataFrame(schema={"step": pl.UInt32, "text": pl.String}),
-        "compile_ns": {},
+        "again": None,
         "growth": None,
         "pauses": None,
         "packets": None,
@@ -77,7 +77,6 @@ def advice_on(types=(), statistics=None, threads=2, functions="", launching="", 
         lane="MainThread",
         framework="torch",
         statistics=statistics or {"count": 100, "median_ms": 10.0, "p95_ms": 11.0},
-        compilable=pl.DataFrame({"duration_ns": [10 * MS] * STEPS}),
         recorded_ns=STEPS * 10 * MS,
         types=pl.DataFrame(types, schema=TYPES, orient="row"),
         threads=threads,
@@ -90,9 +89,12 @@ def advice_on(types=(), statistics=None, threads=2, functions="", launching="", 
     return ranked(Diagnosis(**found | known), facts)
 
 
-def recompiles(*steps):
+def again(compile_ns, *steps):
+    """Return the compilations after the first one; `steps` are those with a known reason."""
     text = "recompile Net: tensor 'x' size mismatch"
-    return pl.DataFrame([(step, text) for step in steps], schema={"step": pl.UInt32, "text": pl.String}, orient="row")
+    schema = {"step": pl.UInt32, "text": pl.String}
+    known = pl.DataFrame([(step, text) for step in steps], schema=schema, orient="row")
+    return repeated_compiling.again(known, compile_ns, pl.Series([10 * MS] * STEPS))
 
 
 WAITS = pl.DataFrame({"operation": ["wait for Samples"], "count": [10], "total_ns": [60 * MS]})
@@ -184,12 +186,12 @@ LINK = Slow("AllReduce", "slow", 1e8, 1e9, "fast", 40 * MS, 3)
         ({"types": [("Cast", "AI_CPU", 7, 0.3), ("MatMul", "AI_CORE", 9, 0.7)]}, "aicpu-fallback", "7 kernels (Cast)"),
         ({"links": [LINK]}, "slow-link", "AllReduce in slow reaches 95.4 MiB/s, in fast 953.7 MiB/s"),
         (
-            {"compile_ns": {0: 9 * MS, 3: 9 * MS, 5: 30 * MS}, "recompiles": recompiles(3, 5)},
+            {"again": again({0: 9 * MS, 3: 9 * MS, 5: 30 * MS}, 3, 5)},
             "recompiling",
             "2 of 10 steps compiled again, which took 42.9 % of their time (the first compilation left out); "
             "2 times: recompile Net: tensor 'x'",
         ),
-        ({"compile_ns": {0: MS, 3: MS, 5: 30 * MS}}, "recompiling", "2 of 10 steps"),
+        ({"again": again({0: MS, 3: MS, 5: 30 * MS})}, "recompiling", "2 of 10 steps"),
     ],
 )
 def test_a_cause_has_its_numbers_and_an_action(known, cause, evidence):
@@ -212,8 +214,8 @@ def test_a_cause_has_its_numbers_and_an_action(known, cause, evidence):
         # most kernels ran outside of the steps, for example those of CUDA graphs
         {"parts": parts(launch=0.7), "launched": Launched("kernels", 68, 1900, in_steps=0.1)},
         {"parts": parts(host=0.9)},
-        {"compile_ns": {0: MS, 3: 90 * MS}, "recompiles": recompiles(3)},
-        {"compile_ns": {0: 10 * MS, 3: MS, 5: MS}, "recompiles": recompiles(3, 5)},
+        {"again": again({0: MS, 3: 90 * MS}, 3)},
+        {"again": again({0: 10 * MS, 3: MS, 5: MS}, 3, 5)},
         {"pauses": Pauses(2, 30 * MS, 25 * MS, 0.3, 4), "parts": parts(**{"garbage collection": 0.3})},
         {"parts": parts(blocked=0.19)},
         {"crowd": Crowd(0.9, 0.9, 0.9)},

@@ -6,8 +6,6 @@ from ms_profiler.analysis.metrics import verdict
 from ms_profiler.analysis.metrics.scheduling import Crowd
 from ms_profiler.store.format import StepSource
 
-SECOND = 10**9
-
 
 def shares(**steady):
     names = {"compute": "compute (graph)"}
@@ -21,9 +19,9 @@ def shares(**steady):
     )
 
 
-def found(parts, table, source=StepSource.SCRIPT, steps=20, compile_ns=0, before_ns=0, run_ns=100 * SECOND, **more):
+def found(parts, table, source=StepSource.SCRIPT, steps=20, **more):
     places = (more.pop("within", {}), more.pop("few", {}), more.pop("outside", 0.0), more.pop("causes", {}))
-    return verdict.finding(parts, verdict.Places(*places), table, source, steps, compile_ns, before_ns, run_ns, **more)
+    return verdict.finding(parts, verdict.Places(*places), table, source, steps, **more)
 
 
 @pytest.mark.parametrize(
@@ -148,24 +146,6 @@ def found(parts, table, source=StepSource.SCRIPT, steps=20, compile_ns=0, before
             {"source": StepSource.WHOLE_RUN},
             "40 % of the run waits for data.",
         ),
-        (
-            {"data": 0.9},
-            shares(data=0.9),
-            {"compile_ns": 41 * SECOND // 10, "before_ns": 5 * SECOND, "run_ns": 6 * SECOND},
-            "Compiling took 4.1 s of the first 5.0 s of the run; nothing was compiled after that.",
-        ),
-        (
-            {"data": 0.9},
-            shares(data=0.9),
-            {"compile_ns": 4 * SECOND, "before_ns": 499 * SECOND // 100, "run_ns": 5 * SECOND},
-            "Compiling took 4.0 s of the run of 5.0 s.",
-        ),
-        (
-            {"data": 0.9},
-            shares(data=0.9),
-            {"compile_ns": SECOND // 2, "run_ns": SECOND, "source": StepSource.WHOLE_RUN},
-            "Compiling took 500 ms of the run of 1.0 s.",
-        ),
         # on a busy machine, waits for a processor are everywhere, and the place of most of the time is known
         (
             {"runnable": 0.42, "computing": 0.36, "host": 0.08},
@@ -191,7 +171,6 @@ def found(parts, table, source=StepSource.SCRIPT, steps=20, compile_ns=0, before
             {},
             "45 % of the step waits for a processor.",
         ),
-        ({"data": 0.9}, shares(data=0.9), {"compile_ns": 4 * SECOND}, "90 % of the step waits for data."),
     ],
 )
 def test_the_biggest_finding(parts, table, options, expected):

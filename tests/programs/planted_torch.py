@@ -143,6 +143,11 @@ def wrong(kind, model, optimizer):
         workers = 2 if kind == "input-workers" else 0
         for x, y in DataLoader(Samples(120, 0.01), batch_size=6, num_workers=workers):
             train(model, optimizer, x, y)
+    elif kind in ("epochs", "kept-workers"):
+        loader = DataLoader(Samples(24, 0), batch_size=6, num_workers=2, persistent_workers=kind != "epochs")
+        for _ in range(12):
+            for x, y in loader:
+                train(model, optimizer, x, y)
     elif kind == "sync":
         for _ in range(20):
             for _ in range(500):

@@ -14,6 +14,12 @@ DEVICE_TENSORS: Final = "memory of tensors on {}, {}"
 REQUESTED: Final = "profiler of the script"
 #: prefix of the name of a span of Python's garbage collection; the generation follows
 COLLECTION: Final = "garbage collection, generation"
+#: span in which an iterator over a dataset is created; an iterator of PyTorch starts its workers then
+ITERATOR: Final = "create iterator"
+#: prefix of the name of a span in which an iterator waits for a batch; the class of the dataset follows
+DATA_WAIT: Final = "wait for "
+#: span in which an iterator of PyTorch ends its workers
+WORKERS_END: Final = "end workers"
 #: prefix of the name of a span of a method of the script's callback, which a loop of the framework calls; the class and
 #: the method follow
 CALLBACK: Final = "callback "

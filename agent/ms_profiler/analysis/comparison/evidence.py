@@ -28,7 +28,7 @@ TITLES: Final = {
 }
 #: part of a step -> the causes in the advice that concern this part
 _HINTS: Final = {
-    bounds.DATA: ("input-bound",),
+    bounds.DATA: ("input-bound", "worker-starts"),
     critical_path.COPY: ("copy-bound",),
     bounds.COMPILE: ("recompiling",),
     bounds.CHECKPOINT: ("checkpointing",),

@@ -27,6 +27,7 @@ from ms_profiler.analysis.metrics import (
     process_growth,
     reads,
     recompilations,
+    repeated_compiling,
     replicas,
     scheduling,
     strain,
@@ -84,7 +85,7 @@ class Diagnosis:
         launched: figures of the operators or kernels; None if none were recorded.
         reads: the reads of values and the waits for the device in the same steps, from `reads.reads`.
         recompiles: repeated compilations: `step` (row of `steps.table`), `text`.
-        compile_ns: step (row of `steps.table`) -> time in ns in which something was compiled.
+        again: what the steps compiled after the first compilation; None if this was warm-up.
         growth: the growth of the memory of tensors, or of the process if tensors are unknown; None without growth.
         on_device: the growth of the memory of tensors on a device; None without growth.
         pauses: the garbage collections of Python in the same steps.
@@ -114,7 +115,7 @@ class Diagnosis:
     launched: Launched | None
     reads: pl.DataFrame
     recompiles: pl.DataFrame
-    compile_ns: dict[int, int]
+    again: repeated_compiling.Again | None
     growth: Growth | None
     pauses: pauses.Pauses | None
     packets: packets.Packets | None
@@ -259,8 +260,10 @@ def diagnose(
         else path,
         launched=launched,
         reads=points,
-        recompiles=recompilations.recompilations(recording, steps),
-        compile_ns=recompilations.times(spans, steps),
+        recompiles=(repeated := recompilations.recompilations(recording, steps)),
+        again=repeated_compiling.again(
+            repeated, recompilations.times(spans, steps), recompilations.known(steps)["duration_ns"]
+        ),
         growth=tensor_growth.found(recording, steps, disturbed)
         or process_growth.found(recording, steps, kernels, disturbed),
         on_device=tensor_growth.on_device(recording, steps, disturbed),

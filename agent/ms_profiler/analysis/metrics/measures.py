@@ -33,7 +33,7 @@ from ms_profiler.analysis.metrics import (
     paired,
     phases,
     pipelines,
-    recompilations,
+    repeated_compiling,
     stack_parts,
     steps,
     stretches,
@@ -41,6 +41,7 @@ from ms_profiler.analysis.metrics import (
     tensor_owners,
     totals,
     verdict,
+    worker_starts,
 )
 from ms_profiler.analysis.metrics.advice import Advice, Facts, ranked
 from ms_profiler.analysis.metrics.diagnosis import Diagnosis, diagnose
@@ -182,16 +183,15 @@ class Measures:
         if (device := self.recording.device) is not None:
             moments = launched_steps.steady(self.stream.moments, self.steady["row"])
             return verdict.of_device(device, self.recording.info, moments, types, self.diagnosis.parts)
-        first = int(_least(self.recording.processes["first_ns"]))
-        return verdict.finding(
+        until = _most(self.spans.filter(pl.col("category") == Category.COMPILE)["end_ns"])
+        before, whole = until - int(_least(self.recording.processes["first_ns"])), self.diagnosis.whole
+        compiling = repeated_compiling.finding(self.compile_ns, before, self.run_ns, whole, self.diagnosis.again)
+        return compiling or verdict.finding(
             self.diagnosis.shares,
             verdict.Places.of(self.diagnosis.moments, self.diagnosis.modules, self.diagnosis.every),
             self.shares,
             self.steps.source,
             self.steps.recorded.height,
-            self.compile_ns,
-            max(_most(self.spans.filter(pl.col("category") == Category.COMPILE)["end_ns"]) - first, 0),
-            self.run_ns,
             types,
             self.diagnosis.accelerator,
             queued(self.stream.of_steps) if self.stream.decides else None,
@@ -214,7 +214,6 @@ class Measures:
             lane=(threads["thread_name"][0] if threads.height else "") or f"thread {self.steps.thread}",
             framework=self.recording.info.framework.get("name", ""),
             statistics=steps.statistics(self.steady),
-            compilable=recompilations.known(self.steps),
             recorded_ns=int(self.steps.recorded["duration_ns"].sum()),
             types=self.types,
             pipelines=self.pipelines,
@@ -225,6 +224,7 @@ class Measures:
             module=self.launching,
             stacks=self.recording.foreign or self.stacks.known or self.stacks.calls.known,
             makers=batch_makers.told(self.recording, self.steps, lambda: self.stacks),
+            starts=worker_starts.found(self.recording, self.steps),
             leak=tensor_growth.words(self.diagnosis.growth, lambda: self.blocks, self.steps, self.recording),
         )
         return [] if (device := self.recording.device) and device.unread else ranked(self.diagnosis, facts)

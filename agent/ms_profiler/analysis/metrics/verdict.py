@@ -15,10 +15,6 @@ from ms_profiler.store.format import Category, StepSource
 from ms_profiler.store.names import CALLBACK
 from ms_profiler.store.run_info import RunInfo
 
-#: compiling is the biggest finding if it takes at least this part of the run
-COMPILE_SHARE = 0.5
-#: the end of the last compilation is told only if it lies within this part of the run; otherwise little was left
-EARLY = 0.95
 #: waiting is the biggest finding if it takes at least this part of a step, even if computing takes more
 WAIT_SHARE = 0.2
 #: words for the time of which a primitive takes a share
@@ -74,7 +70,7 @@ class Finding:
 
     Attributes:
         kind: the phase or the part of the steps, or "nothing".
-        share: the share of the steady steps' time; if compiling is the finding, the share of the run.
+        share: the share of the steady steps' time; if compiling is the finding, the share of the run, or of all steps.
         sentence: the finding as a sentence with its numbers.
     """
 
@@ -117,14 +113,11 @@ def finding(
     shares: pl.DataFrame,
     source: StepSource,
     steps: int,
-    compile_ns: int,
-    before_ns: int,
-    run_ns: int,
     kernels: pl.DataFrame | None = None,
     device: bool = False,
     queued: Mapping[str, float] | None = None,
 ) -> Finding:
-    """Choose the biggest finding: compiling if it is long, then the largest wait, then the largest part.
+    """Choose the biggest finding: the largest wait, then the largest part.
 
     Args:
         parts: part of the steps -> its share, from `bounds.shares`.
@@ -132,9 +125,6 @@ def finding(
         shares: the time of each phase, from `phases.shares`.
         source: source that decides where a step ends.
         steps: number of recorded steps.
-        compile_ns: time in which something was compiled.
-        before_ns: time from the start of the run to the end of the last compilation; 0 if nothing was compiled.
-        run_ns: duration of the run.
         kernels: the times of kernels by primitive, from `kernels.by_type`; None without kernels.
         device: whether the job computes on a device.
         queued: the kernels' time in each part of a step, from `kernels.queued`, if the host runs ahead of the kernels
@@ -142,14 +132,6 @@ def finding(
     """
     whole = source == StepSource.WHOLE_RUN
     unit = "run" if whole else "step"
-    if compile_ns and run_ns > 0 and compile_ns / run_ns >= COMPILE_SHARE:
-        first = f"the first {_seconds(before_ns)} of the run; nothing was compiled after that"
-        total = first if 0 < before_ns < EARLY * run_ns and not whole else f"the run of {_seconds(run_ns)}"
-        return Finding(
-            bounds.COMPILE,
-            compile_ns / run_ns,
-            f"Compiling took {_seconds(compile_ns)} of {total}.",
-        )
     ranked = sorted(((part, share) for part, share in parts.items() if share > 0), key=lambda item: -item[1])
     phases = dict(shares.select("phase", "steady_share").iter_rows())
     inside = {phase: share for phase, share in phases.items() if phase != OTHER and share > 0}
@@ -391,8 +373,3 @@ def _most(kernels: pl.DataFrame, of: str = _KERNELS) -> str:
 
 def _percent(share: float) -> str:
     return f"{share * 100:.0f} %"
-
-
-def _seconds(nanoseconds: int) -> str:
-    seconds = nanoseconds / 1e9
-    return f"{seconds:.1f} s" if seconds >= 1 else f"{seconds * 1000:.0f} ms"

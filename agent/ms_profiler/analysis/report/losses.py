@@ -17,6 +17,7 @@ _LOST: Final = {
     "host-waits": bounds.BLOCKED,
     "late-rank": bounds.COMMUNICATION,
     "communication-bound": bounds.COMMUNICATION,
+    "worker-starts": "workers",
 }
 
 

@@ -9,6 +9,7 @@ import polars as pl
 from ms_profiler.analysis.metrics import bounds, critical_path, recurring_steps
 from ms_profiler.analysis.metrics.diagnosis import Diagnosis
 from ms_profiler.analysis.metrics.pipelines import Pipeline
+from ms_profiler.analysis.metrics.worker_starts import Starts
 
 #: part of a step -> the part is reported if it takes at least this share of the steps' time
 WORTH: Final = {
@@ -53,7 +54,6 @@ class Facts:
         lane: name of the stepping thread.
         framework: "mindspore" or "torch".
         statistics: statistics of the durations of the steady steps.
-        compilable: the steps in which compiling was recorded, from `recompilations.known`.
         recorded_ns: total time of the recorded steps, in ns.
         types: the times of kernels by primitive, from `kernels.by_type`.
         pipelines: dataset pipelines, the most important one first.
@@ -73,7 +73,6 @@ class Facts:
     lane: str
     framework: str
     statistics: dict[str, Any]
-    compilable: pl.DataFrame
     recorded_ns: int
     types: pl.DataFrame
     pipelines: Sequence[Pipeline] = field(default_factory=list)
@@ -85,6 +84,7 @@ class Facts:
     stacks: bool = True
     leak: str = ""
     makers: BatchTexts = field(default_factory=BatchTexts)
+    starts: Starts | None = None
 
 
 @dataclass(frozen=True)

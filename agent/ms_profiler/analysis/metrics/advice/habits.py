@@ -9,8 +9,6 @@ from ms_profiler.analysis.metrics import bounds
 from ms_profiler.analysis.metrics.advice.base import SOME, Advice, Facts, length, percent, size, worst_step
 from ms_profiler.analysis.metrics.diagnosis import Diagnosis
 
-#: if at most this number of steps compiled something, compiling counts as warm-up
-WARM_UP_STEPS: Final = 2
 #: garbage collections are reported if there are at least this many of them
 PAUSES: Final = 3
 #: cause of the advice about growing memory
@@ -20,42 +18,27 @@ LEAK: Final = 0.5
 #: steps are uneven if 95th percentile / median > `UNEVEN`; this is tested only with at least `UNEVEN_STEPS` steps
 UNEVEN: Final = 2.0
 UNEVEN_STEPS: Final = 20
-#: largest number of characters of the text about the cause of a recompilation; the rest is cut off
-LONGEST: Final = 160
 _PROCESS: Final = "the process holds"
 
 
 def compiling(found: Diagnosis, facts: Facts) -> Iterator[Advice]:
     """Yield advice about repeated compilations."""
-    again = set(found.recompiles["step"].to_list())
-    if not again and len(found.compile_ns) > WARM_UP_STEPS:
-        again = set(sorted(found.compile_ns)[1:])
-    if len(found.compile_ns) <= WARM_UP_STEPS or not again:
+    again = found.again
+    if again is None or again.share < SOME:
         return
-    first = sum(time for step, time in found.compile_ns.items() if step not in again)
-    repeated = sum(found.compile_ns.get(step, 0) for step in again)
-    # the first compilation is left out, because the job uses the compiled graph until the end
-    share = repeated / max(int(facts.compilable["duration_ns"].sum()) - first, 1)
-    if share < SOME:
-        return
-    worst = max(again, key=lambda step: (found.compile_ns.get(step, 0), -step))
-    steps = f"{facts.compilable.height} {'recorded ' * (facts.compilable.height < len(facts.numbers))}steps"
+    steps = f"{again.of} {'recorded ' * (again.of < len(facts.numbers))}steps"
     evidence = (
-        f"recompiling: {len(again)} of {steps} compiled again, which took {percent(share)} of their time (the first "
-        "compilation left out)"
+        f"recompiling: {len(again.steps)} of {steps} compiled again, which took {percent(again.share)} of their time "
+        f"(the first compilation left out){again.cause}"
     )
-    causes = found.recompiles.group_by("text").len().sort("len", "text", descending=[True, False])
-    if not causes.is_empty():
-        text, count = causes.row(0)
-        evidence += f"; {count} times: {text[:LONGEST]}" if count > 1 else f"; {text[:LONGEST]}"
     yield Advice(
         "recompiling",
         bounds.COMPILE,
-        share,
+        again.share,
         evidence,
         "Keep shapes constant (drop_remainder, drop_last, padding, buckets) or declare them dynamic (dynamic=True, "
         "set_inputs), and make compiled objects once, so that a graph is reused.",
-        facts.numbers[worst],
+        facts.numbers[again.worst],
         facts.lane,
     )
 

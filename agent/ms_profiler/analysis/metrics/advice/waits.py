@@ -31,7 +31,8 @@ SMALL_SHARE: Final = 0.5
 def waits(found: Diagnosis, facts: Facts) -> Iterator[Advice]:
     """Yield advice about waits for data, checkpoints and other ranks."""
     shares = found.shares
-    if worth(found, bounds.DATA):
+    # if the waits are for new workers, the advice about these names the cause
+    if worth(found, bounds.DATA) and not (facts.starts and facts.starts.share >= SOME and facts.starts.most):
         evidence, action = _data(found, facts)
         share = shares[bounds.DATA]
         evidence = f"input-bound: {percent(share)} of the steady steps wait for data{evidence}"
@@ -172,6 +173,26 @@ def _data(found: Diagnosis, facts: Facts) -> tuple[str, str]:
     workers = "num_workers of the DataLoader" if facts.framework == "torch" else "num_parallel_workers"
     more = f"Give the dataset more workers ({workers}), prefetch, or move work out of the pipeline."
     return evidence, facts.makers.remedy or more
+
+
+def workers(found: Diagnosis, facts: Facts) -> Iterator[Advice]:
+    """Yield advice about data loaders that start and end their workers again and again."""
+    starts = facts.starts
+    if starts is None or starts.share < SOME:
+        return
+    create, longer, end = (length(ns / starts.iterators) for ns in (starts.create_ns, starts.first_ns, starts.end_ns))
+    yield Advice(
+        "worker-starts",
+        "workers",
+        starts.share,
+        f"restarted workers: {starts.iterators} iterators of DataLoaders started workers of their own, which took "
+        f"{percent(starts.share)} of the training: on average, {create} to create an iterator, {longer} more "
+        f"to wait for its first batches than for others, {end} to end its workers",
+        "Keep the workers: persistent_workers=True of the DataLoader. Longer epochs, rarer validations or fewer "
+        "workers help, too.",
+        None,
+        facts.lane,
+    )
 
 
 def exchanges(found: Diagnosis, facts: Facts) -> Iterator[Advice]:

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 from ms_profiler.job.frameworks import base, trees
 from ms_profiler.job.frameworks.base import Inside, Target
 from ms_profiler.store.format import Category
+from ms_profiler.store.names import DATA_WAIT, ITERATOR
 
 if TYPE_CHECKING:
     from ms_profiler.job.host import Host
@@ -31,7 +32,7 @@ def targets(host: "Host") -> list[Target]:
         held = trees.attributes(iterator)
         dataset = held.get("_Iterator__ori_dataset", held.get("dataset"))
         kind = trees.kind_name(iterator if dataset is None else dataset)
-        return recorder.intern(f"wait for {kind}"), int(Category.DATA), recorder.intern(trees.kind_name(iterator))
+        return recorder.intern(f"{DATA_WAIT}{kind}"), int(Category.DATA), recorder.intern(trees.kind_name(iterator))
 
     labels: base.Labels[tuple[int, int, int]] = base.Labels(describe)
     known = labels.known
@@ -51,7 +52,7 @@ def targets(host: "Host") -> list[Target]:
             steps.batches_ended()
 
     waits = base.around(host, "noting the wait for a batch", before, after)
-    create = base.recorded(host, "create iterator", Category.DATA)
+    create = base.recorded(host, ITERATOR, Category.DATA)
     fetch = base.recorded(host, "fetch batch", Category.DATA)
     return [
         Target("mindspore.dataset.engine.iterators", "Iterator.__next__", closure=waits),

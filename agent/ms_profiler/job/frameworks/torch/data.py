@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 from ms_profiler.job.frameworks import base, trees
 from ms_profiler.job.frameworks.base import Labels, Target
 from ms_profiler.store.format import Category
-from ms_profiler.store.names import FETCHED
+from ms_profiler.store.names import DATA_WAIT, FETCHED, ITERATOR, WORKERS_END
 
 if TYPE_CHECKING:
     from ms_profiler.job.host import Host
@@ -27,7 +27,7 @@ def targets(host: "Host") -> list[Target]:
 
     def describe(iterator: Any) -> tuple[int, int, int]:
         kind = trees.kind_name(trees.attributes(iterator).get("_dataset", iterator))
-        return recorder.intern(f"wait for {kind}"), category, recorder.intern(trees.kind_name(iterator))
+        return recorder.intern(f"{DATA_WAIT}{kind}"), category, recorder.intern(trees.kind_name(iterator))
 
     labels: Labels[tuple[int, int, int]] = Labels(describe)
     known = labels.known
@@ -46,12 +46,14 @@ def targets(host: "Host") -> list[Target]:
     def collate(fetcher: Any) -> None:
         fetcher.collate_fn = collating(fetcher.collate_fn)
 
-    create = base.recorded(host, "create iterator", category)
+    create = base.recorded(host, ITERATOR, category)
+    ends = base.recorded(host, WORKERS_END, category)
     fetch, collating = base.recorded(host, FETCHED, category), base.recorded(host, "collate batch", category)
     return [
         Target(LOADER, "_SingleProcessDataLoaderIter._next_data", closure=waits),
         Target(LOADER, "_MultiProcessingDataLoaderIter._next_data", closure=waits),
         Target(LOADER, "DataLoader._get_iterator", closure=create),
+        Target(LOADER, "_MultiProcessingDataLoaderIter._shutdown_workers", closure=ends),
         Target(FETCH, "_BaseDatasetFetcher.__init__", closure=base.following(host, "noting collations", collate)),
         Target(FETCH, "_MapDatasetFetcher.fetch", closure=fetch),
         Target(FETCH, "_IterableDatasetFetcher.fetch", closure=fetch),
