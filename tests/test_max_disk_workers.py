@@ -64,6 +64,8 @@ def test_processes_that_come_and_go_share_the_limit(watched, job, words):
     assert all(what.startswith(f"{counted.refused} ") and "max_disk" in reasons[what] for what in processes)
     epochs, _, batches = map(int, words[:3])
     assert run.summary["steps"]["count"] == epochs * batches
+    # each epoch starts its own workers, if there are any
+    assert ("worker-starts" in {item["cause"] for item in run.summary["advice"]}) == (words[1] == "2")
 
 
 def test_a_disk_that_has_less_free_than_max_disk_keeps_nine_tenths_of_it(watched, mounted):

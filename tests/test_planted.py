@@ -97,7 +97,7 @@ STRANGERS_RANKS = {
 }
 MINDSPORE_RANKS = {"late": ("late-rank", "host-waits"), "ranks": ("", "")}
 #: the kinds that always run: they are fast, and their verdict does not change on a busy machine
-QUICK = ("input",)
+QUICK = ("input", "epochs")
 #: cause of an advice -> the part of the steps about which it speaks
 PART_OF = {
     "input-bound": "data",

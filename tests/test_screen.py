@@ -159,6 +159,15 @@ def test_work_between_calls_of_a_network_is_not_told_as_calls(summary):
         assert f"Outside of the steps: network calls{words} 75 % of the training; the steps 25 %" in shown(acting, 200)
 
 
+def test_the_phase_that_takes_most_of_the_time_between_steps_is_named(summary):
+    paused = copy.deepcopy(summary)
+    between = {"part": "between steps", "share": 0.4, "training_share": 0.5}
+    paused["whole_run"][0]["parts"] = [{"part": "steps", "share": 0.4, "training_share": 0.5}, between]
+    for data, words in ((60.0, ", mostly data,"), (40.0, "")):
+        between["contains_ms"] = {"other": 100.0 - data, "data": data}
+        assert f"Outside of the steps: between steps{words} 50 % of the training; the steps 50 %" in shown(paused, 200)
+
+
 def test_a_part_is_named_that_takes_much_of_the_training_but_little_of_the_run(summary):
     trained = copy.deepcopy(summary)
     parts = [("import", 0.5, 0.0), ("set-up", 0.3, 0.0), ("steps", 0.12, 0.66), ("evaluation", 0.06, 0.32)]

@@ -3,7 +3,7 @@
 from typing import Any, Final
 
 from ms_profiler.analysis.metrics import wording
-from ms_profiler.analysis.metrics.stretches import AWAY, NETWORK
+from ms_profiler.analysis.metrics.stretches import AWAY, BETWEEN, NETWORK, OTHER
 from ms_profiler.analysis.report.durations import milliseconds
 from ms_profiler.store import layout
 
@@ -24,6 +24,8 @@ _USUAL: Final = ("steps", "import", "set-up", "profiling", "not recorded")
 _LONG_MS: Final = 1000.0
 #: recomputation is named if it takes at least this share of the steps' time
 _AGAIN: Final = 0.05
+#: a phase is named if it takes more than this share of the time between steps
+_MOST: Final = 0.5
 
 
 def end(process: dict[str, Any]) -> str:
@@ -48,17 +50,25 @@ def outside(summary: dict[str, Any]) -> list[str]:
                 shares = f"{parts[name] * 100:.0f} % of the {of}; the steps {steps * 100:.0f} %"
                 name += ", before this process began or after it ended," * (name == AWAY)
                 whose = f" of {who(process)}" * (len(summary["whole_run"]) > 1)
-                return [f"Outside of the steps{whose}: {name}{_between_calls(process, name)} {shares}"]
+                return [f"Outside of the steps{whose}: {name}{_within(process, name)} {shares}"]
     return []
 
 
-def _between_calls(process: dict[str, Any], name: str) -> str:
-    """Return words about the work between calls of a network, if it takes most of the part that the calls form."""
-    if name != NETWORK:
+def _within(process: dict[str, Any], name: str) -> str:
+    """Return words about the work between calls of a network, or about the phase with most of the time between steps.
+
+    Args:
+        process: the parts of the run of a process.
+        name: the part in question.
+    """
+    if name not in (NETWORK, BETWEEN):
         return ""
-    (part,) = (each for each in process["parts"] if each["part"] == name)
-    called = 1 - part["contains_ms"].get("other", 0.0) / max(sum(part["contains_ms"].values()), 1e-6)
-    return f" with the work between them ({called * 100:.0f} % in the calls)" if called < 0.5 else ""
+    times = next(part["contains_ms"] for part in process["parts"] if part["part"] == name)
+    shares = {phase: took / max(sum(times.values()), 1e-6) for phase, took in times.items()}
+    called = 1 - shares.pop(OTHER, 0.0)
+    if name == NETWORK:
+        return f" with the work between them ({called * 100:.0f} % in the calls)" if called < _MOST else ""
+    return next((f", mostly {phase}," for phase, share in shares.items() if share > _MOST), "")
 
 
 def halted(summary: dict[str, Any]) -> list[str]:
