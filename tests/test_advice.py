@@ -18,6 +18,7 @@ from ms_profiler.analysis.metrics.packets import Packets
 from ms_profiler.analysis.metrics.pauses import Pauses
 from ms_profiler.analysis.metrics.reads import READ
 from ms_profiler.analysis.metrics.scheduling import Crowd
+from ms_profiler.analysis.metrics.stack_parts import Code
 from ms_profiler.analysis.metrics.strain import BUSY, Strain
 
 MS = 1_000_000
@@ -44,7 +45,7 @@ def reads(per_step, module="Net.head", name="Tensor.asnumpy"):
 LAUNCHING = "launching in Net.3 takes 40 % of the step, in each similar module beside it at most 5 %"
 
 
-def advice_on(types=(), statistics=None, threads=2, functions="", launching="", makers=None, **known):
+def advice_on(types=(), statistics=None, threads=2, code=(), makers=None, **known):
     """Return the advice on a run of ten steps, numbered from 100, about which these facts are known."""
     pieces = pl.DataFrame(
         schema={"step": pl.UInt32, "part": pl.String, "phase": pl.String, "start_ns": pl.Int64, "end_ns": pl.Int64}
@@ -81,8 +82,7 @@ def advice_on(types=(), statistics=None, threads=2, functions="", launching="", 
         types=pl.DataFrame(types, schema=TYPES, orient="row"),
         threads=threads,
         processors=4,
-        functions=functions,
-        launching=launching,
+        code=Code(*code),
         module=LAUNCHING if "launched" in known and known["launched"].in_steps else "",
         makers=makers or BatchTexts(),
     )
@@ -369,7 +369,7 @@ def test_uneven_steps_are_reported_where_they_wait(part, causes):
 
 
 def test_functions_that_the_host_runs_are_named():
-    found = advice_on(parts=parts(host=0.7), launched=Launched("kernels", 20, 9), functions="slow at train.py:7 (91 %)")
+    found = advice_on(parts=parts(host=0.7), launched=Launched("kernels", 20, 9), code=("slow at train.py:7 (91 %)",))
     (item,) = [item for item in found if item.cause == "host-bound"]
     assert "mostly slow at train.py:7 (91 %);" in item.evidence and item.action.startswith("Move this code")
 
@@ -387,18 +387,16 @@ def test_other_threads_of_the_process_that_run_meanwhile_are_told():
 
 def test_the_line_that_waits_is_named_if_the_wait_is_most_of_what_its_samples_show():
     where = "<module> at train.py:17 (92 %)"
-    (item,) = [item for item in advice_on(parts=parts(blocked=0.5), functions=where) if item.cause == "host-waits"]
+    (item,) = [item for item in advice_on(parts=parts(blocked=0.5), code=(where,)) if item.cause == "host-waits"]
     assert f", mostly {where}" in item.evidence
-    found = advice_on(parts=parts(blocked=0.3, host=0.5), functions=where, launched=Launched("operators", 20, 9))
+    found = advice_on(parts=parts(blocked=0.3, host=0.5), code=(where,), launched=Launched("operators", 20, 9))
     (item,) = [item for item in found if item.cause == "host-waits"]
     assert where not in item.evidence
 
 
 def test_functions_that_launch_are_named_and_those_of_other_work_beside_them():
     table, launched = parts(launch=0.3, host=0.4), Launched("operators", 900, 9)
-    found = advice_on(
-        parts=table, launched=launched, functions="env at rl.py:7 (91 %)", launching="ema at a.py:9 (60 %)"
-    )
+    found = advice_on(parts=table, launched=launched, code=("env at rl.py:7 (91 %)", "ema at a.py:9 (60 %)"))
     evidence = {item.cause: item.evidence for item in found}
     assert evidence["launch-bound"].endswith("; launched by ema at a.py:9 (60 %)")
     assert "mostly env at rl.py:7 (91 %)" in evidence["host-bound"]
@@ -450,3 +448,10 @@ def test_the_code_of_a_closure_is_the_scripts():
     found = advice_on(**known, moments=slow, optimizing=closure)
     assert [item.cause for item in found] == ["host-bound", "launch-bound"]
     assert "optimizer-bound" in [item.cause for item in advice_on(**known, moments=work, optimizing=closure)]
+
+
+def test_other_processes_that_compute_while_the_loop_sleeps_are_mentioned():
+    for elsewhere, mentioned in ((0.4, False), (1.8, True)):
+        (item,) = advice_on(parts=parts(blocked=0.5), crowd=Crowd(0.0, 0.0, 0.0, 0.1, elsewhere))
+        text = "; other processes, perhaps of the job, use 1.8 processors in these steps"
+        assert item.evidence.endswith(text) is mentioned, item.evidence

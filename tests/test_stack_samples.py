@@ -303,3 +303,34 @@ def test_the_advice_names_the_function_of_a_job_of_mindspore(job):
 def functions_of(part):
     """Return the names of the functions in a part of the summary."""
     return {row["function"] for row in part["rows"]}
+
+
+DECODED = """
+import time
+from concurrent.futures import ThreadPoolExecutor
+import torch
+
+def decode(row):
+    end = time.thread_time() + 0.01
+    while time.thread_time() < end:
+        row *= 1.0001
+    return [row] * 8
+
+model = torch.nn.Linear(8, 1)
+optimizer = torch.optim.SGD(model.parameters(), lr=1e-9)
+with ThreadPoolExecutor(2) as pool:
+    for step in range(40):
+        model(torch.tensor(list(pool.map(decode, (1.0, 2.0, 3.0))))).sum().backward()
+        optimizer.step()
+        optimizer.zero_grad()
+"""
+
+
+def test_the_function_that_other_threads_run_while_the_loop_waits_is_named(job):
+    run = job(DECODED, options={"analyse": "sync", "with_stack": "sample"}, env={"OMP_NUM_THREADS": "1"})
+    assert run.code == 0, run.err
+    evidence = next(item["evidence"] for item in run.summary["advice"] if item["cause"] == "host-waits")
+    found = re.search(
+        r"other threads of this process use \S+ processors in these steps, mostly decode at (\S+)", evidence
+    )
+    assert found, evidence

@@ -40,12 +40,14 @@ class Crowd:
         others: the part of `pressure` that other programs caused: `pressure` itself, or 0 if the job itself filled the
             processors, or if other programs are known to have used hardly any processor time.
         beside: number of processors that other threads of the process used on average; 0 if unknown.
+        elsewhere: number of processors that other processes of the machine used on average; 0 if unknown.
     """
 
     queued: float
     pressure: float
     others: float
     beside: float = 0.0
+    elsewhere: float = 0.0
 
     @property
     def busy(self) -> bool:
@@ -178,7 +180,8 @@ def crowd(
     stolen = host_load.amounts(host.filter(pl.col("process") == process), (host_metrics.STOLEN,), during)
     taken = None if others is None else float(others.sum()) + (0.0 if stolen is None else float(stolen.sum()))
     alone = full or (taken is not None and taken * 1e9 < OTHERS * length)
-    return Crowd(min(own / length, 1.0), pressure, 0.0 if alone else pressure, beside / length)
+    elsewhere = 0.0 if others is None else float(others.sum()) * 1e9
+    return Crowd(min(own / length, 1.0), pressure, 0.0 if alone else pressure, beside / length, elsewhere / length)
 
 
 def queued(known: pl.DataFrame, during: pl.DataFrame) -> float:

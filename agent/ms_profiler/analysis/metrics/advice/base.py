@@ -9,6 +9,7 @@ import polars as pl
 from ms_profiler.analysis.metrics import bounds, critical_path, recurring_steps
 from ms_profiler.analysis.metrics.diagnosis import Diagnosis
 from ms_profiler.analysis.metrics.pipelines import Pipeline
+from ms_profiler.analysis.metrics.stack_parts import Code
 from ms_profiler.analysis.metrics.worker_starts import Starts
 
 #: part of a step -> the part is reported if it takes at least this share of the steps' time
@@ -59,8 +60,7 @@ class Facts:
         pipelines: dataset pipelines, the most important one first.
         threads: number of threads that compute an operator; 0 if unknown.
         processors: number of processors that the job may use; 0 if unknown.
-        functions: text about the Python functions that take most of the `host` part of the steps; empty if unknown.
-        launching: text about the Python functions that take most of the `launch` part; empty if unknown.
+        code: texts about the Python functions that run during parts of the steps.
         module: text about the module that takes most of the `launch` part; empty if no module stands out.
         stacks: whether advice need not mention the option that records Python functions; False if the run could have
             recorded them and did not.
@@ -78,8 +78,7 @@ class Facts:
     pipelines: Sequence[Pipeline] = field(default_factory=list)
     threads: int = 0
     processors: int = 0
-    functions: str = ""
-    launching: str = ""
+    code: Code = field(default_factory=Code)
     module: str = ""
     stacks: bool = True
     leak: str = ""

@@ -20,7 +20,7 @@ from ms_profiler.analysis.metrics.phases import OTHER
 
 #: too few processors are reported if the stepping thread waits for one during at least this share of the steps' time
 CROWDED: Final = 0.2
-#: other threads of the process are mentioned if they use at least this number of processors
+#: other threads of the process, or other processes, are mentioned if they use at least this number of processors
 BESIDE: Final = 0.5
 #: a late rank is reported if waiting for other ranks takes at least this share of the exchanges' time
 LATE: Final = 0.8
@@ -90,18 +90,20 @@ def blocked(found: Diagnosis, facts: Facts) -> Iterator[Advice]:
     if module:
         place = f"most of it in {module_waits.code(module)}"
     aside = sum(found.shares[part] for part in (bounds.HOST, bounds.RUNNABLE, bounds.UNKNOWN))
-    # `facts.functions` describes the blocked part and the parts of `aside` together. So the advice quotes it only if
+    # `facts.code.host` describes the blocked part and the parts of `aside` together. So the advice quotes it only if
     # the blocked part is at least as long as those parts
-    functions = f", mostly {facts.functions}" if facts.functions and share >= aside else ""
+    functions = f", mostly {facts.code.host}" if facts.code.host and share >= aside else ""
     others = lock = ""
     if found.crowd.beside >= BESIDE:
         others = f"; other threads of this process use {found.crowd.beside:.1f} processors in these steps"
-        others += facts.makers.beside
+        others += facts.makers.beside or f", {facts.code.beside}" * bool(facts.code.beside)
         lock = (
             " If one of the other threads runs Python code, the wait may be for Python's global interpreter lock: run "
             'this code in another process. With "host_sys": ["cpu"], the timeline shows how long each thread runs.'
         )
         lock += " The map of a dataset has python_multiprocessing for this." * bool(facts.makers.beside)
+    elif found.crowd.elsewhere >= BESIDE:
+        others = f"; other processes, perhaps of the job, use {found.crowd.elsewhere:.1f} processors in these steps"
     yield Advice(
         "host-waits",
         bounds.BLOCKED,

@@ -140,7 +140,7 @@ def host(found: Diagnosis, facts: Facts) -> Iterator[Advice]:
             cause, action = "sync-bound", FETCH
             takes += f"; {fetches:,.1f} of them a step fetch a value (aten::item), with almost no operator between"
         else:
-            takes += f"; launched by {facts.launching}" if facts.launching else _where(found)
+            takes += f"; launched by {facts.code.launch}" if facts.code.launch else _where(found)
             takes += f"; {fetches:,.0f} operators a step fetch a value (aten::item)" if fetches >= FETCHES else ""
         takes += f"; {facts.module}" if facts.module else ""
         worst = worst_step(found, facts, bounds.LAUNCH)
@@ -160,7 +160,7 @@ def host(found: Diagnosis, facts: Facts) -> Iterator[Advice]:
     # launches are also reported, this work may consist of slow launches. So it is then reported only if it takes at
     # least as long as launching, and its functions are known or it lies outside of the model, or in a closure
     scripts = [OTHER, OPTIMIZER] if found.optimizing.closure else [OTHER]
-    known = bool(facts.functions) or _share(found.moments, "part", bounds.HOST, "phase", scripts) >= OUTSIDE
+    known = bool(facts.code.host) or _share(found.moments, "part", bounds.HOST, "phase", scripts) >= OUTSIDE
     alone = not (numerous and due) or (known and host >= launch)
     if alone and (host >= least or worth(found, bounds.HOST)):
         yield Advice(
@@ -170,7 +170,7 @@ def host(found: Diagnosis, facts: Facts) -> Iterator[Advice]:
             f"host-bound: in {percent(host)} of the steady steps nothing computes while the host runs code other than "
             f"{launched.what}{_module(found)}{_functions(facts)}; computing takes {percent(computing)}",
             "Move this code out of the loop or to a thread, or make it faster."
-            if facts.functions
+            if facts.code.host
             else f"{LOOK}{samples(facts)}",
             worst_step(found, facts, bounds.HOST if shares[bounds.HOST] else bounds.UNKNOWN),
             facts.lane,
@@ -259,7 +259,7 @@ def _module(found: Diagnosis) -> str:
 
 
 def _functions(facts: Facts) -> str:
-    return f", mostly {facts.functions}" if facts.functions else ""
+    return f", mostly {facts.code.host}" if facts.code.host else ""
 
 
 def _what(found: Diagnosis) -> str:
