@@ -40,6 +40,7 @@ TORCH = {
 TORCH_RANKS = {
     "late": ("late-rank", "host-waits"),
     "late-python": ("late-rank", "host-bound"),
+    "every-pass": ("communication-bound", "communication-bound"),
     "ranks": ("", ""),
 }
 MINDSPORE = {
@@ -323,3 +324,5 @@ def test_ranks_that_wait_for_a_late_one_and_the_late_one_itself(planted, program
     for result, cause in zip(results, causes, strict=True):
         assert first(result) == [cause] * bool(cause), summary(result)["advice"]
         agrees(result)
+        if kind == "every-pass":
+            assert "each of the 4 backward passes of a step exchanges" in summary(result)["advice"][0]["evidence"]

@@ -118,12 +118,12 @@ def busy(seconds):
 
 
 def ranks(kind):
-    """Train on several ranks; with a kind of "late...", the last rank is late."""
+    """Train on several ranks. With "late...", the last rank is late; "every-pass" exchanges gradients in each pass."""
     from torch.nn.parallel import DistributedDataParallel
 
     torch.distributed.init_process_group("gloo")
     late = torch.distributed.get_rank() == torch.distributed.get_world_size() - 1
-    model = DistributedDataParallel(network(256))
+    model = DistributedDataParallel(network(1024 if kind == "every-pass" else 256))
     optimizer = torch.optim.SGD(model.parameters(), lr=0.01)
     for _ in range(20):
         x, y = batch(2048)  # with 1,024 samples, exchanges take 18 % of a step, and 37 % on a busy machine
@@ -131,6 +131,10 @@ def ranks(kind):
             time.sleep(0.1)
         elif late and kind == "late-python":
             busy(0.2)
+        if kind == "every-pass":
+            x, y = batch(16)
+            for _ in range(3):
+                nn.functional.cross_entropy(model(x), y).backward()
         train(model, optimizer, x, y)
     torch.distributed.destroy_process_group()
 

@@ -15,6 +15,7 @@ from ms_profiler.analysis.metrics import (
     device_bounds,
     device_path,
     device_waits,
+    exchanged_passes,
     host_operators,
     intervals,
     launched_steps,
@@ -86,6 +87,7 @@ class Diagnosis:
         reads: the reads of values and the waits for the device in the same steps, from `reads.reads`.
         recompiles: repeated compilations: `step` (row of `steps.table`), `text`.
         again: what the steps compiled after the first compilation; None if this was warm-up.
+        exchanged: the backward passes of a step that each exchange the gradients; None if at most one does.
         growth: the growth of the memory of tensors, or of the process if tensors are unknown; None without growth.
         on_device: the growth of the memory of tensors on a device; None without growth.
         pauses: the garbage collections of Python in the same steps.
@@ -121,6 +123,7 @@ class Diagnosis:
     packets: packets.Packets | None
     links: list[links.Slow]
     waits: pl.DataFrame
+    exchanged: exchanged_passes.Exchanged | None = None
     on_device: Growth | None = None
     modules: dict[str, str] = field(default_factory=dict)
     copied: copies.Copied | None = None
@@ -269,6 +272,7 @@ def diagnose(
         on_device=tensor_growth.on_device(recording, steps, disturbed),
         pauses=pauses.pauses(spans, recording.names, steps, rows if every is None else every.rows.to_list()),
         packets=packets.packets(calls),
+        exchanged=exchanged_passes.found(recording, steps, rows, spans, calls),
         links=links.slow(links.bandwidths(calls)),
         waits=dataset.waits(own_spans if every is None else other_steps.fetches(spans, steps, rows), recording.names),
     )

@@ -53,6 +53,10 @@ def waits(found: Diagnosis, facts: Facts) -> Iterator[Advice]:
         "Overlap gradient exchange with the backward pass, or exchange fewer bytes; "
         "if one rank is late, all others wait for it here: compare the ranks."
     )
+    if found.exchanged is not None:
+        passes, count = found.exchanged
+        evidence += f"; each of the {passes} backward passes of a step exchanges {size(count)} of gradients"
+        action = "Exchange the gradients once a step: run all but its last backward pass in no_sync() of the model."
     late = found.late
     if late is not None and late.share >= LATE:
         cause = "late-rank"
