@@ -264,9 +264,7 @@ def diagnose(
         launched=launched,
         reads=points,
         recompiles=(repeated := recompilations.recompilations(recording, steps)),
-        again=repeated_compiling.again(
-            repeated, recompilations.times(spans, steps), recompilations.known(steps)["duration_ns"]
-        ),
+        again=repeated_compiling.of_steps(repeated, spans, steps),
         growth=tensor_growth.found(recording, steps, disturbed)
         or process_growth.found(recording, steps, kernels, disturbed),
         on_device=tensor_growth.on_device(recording, steps, disturbed),

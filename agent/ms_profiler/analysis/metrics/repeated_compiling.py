@@ -5,7 +5,8 @@ from typing import Final, NamedTuple
 
 import polars as pl
 
-from ms_profiler.analysis.metrics import bounds
+from ms_profiler.analysis.metrics import bounds, recompilations
+from ms_profiler.analysis.metrics.steps import Steps
 from ms_profiler.analysis.metrics.verdict import Finding
 
 #: compiling is the biggest finding if it takes at least this part of the run, or repeated compiling this part of the
@@ -35,6 +36,17 @@ class Again(NamedTuple):
     share: float
     worst: int
     cause: str
+
+
+def of_steps(recompiles: pl.DataFrame, spans: pl.DataFrame, steps: Steps) -> Again | None:
+    """Return what the steps of a run compiled after the first compilation; None if this was warm-up.
+
+    Args:
+        recompiles: the repeated compilations, from `recompilations.recompilations`.
+        spans: table of the run's spans, with the columns of `tables.SPANS`.
+        steps: the steps in use.
+    """
+    return again(recompiles, recompilations.times(spans, steps), recompilations.known(steps)["duration_ns"])
 
 
 def again(recompiles: pl.DataFrame, compile_ns: Mapping[int, int], lengths: pl.Series) -> Again | None:
