@@ -1,5 +1,6 @@
 """The advice names the main cause first, with its numbers, and names no cause without evidence."""
 
+import re
 from dataclasses import replace
 from inspect import signature
 
@@ -197,6 +198,8 @@ LINK = Slow("AllReduce", "slow", 1e8, 1e9, "fast", 40 * MS, 3)
 def test_a_cause_has_its_numbers_and_an_action(known, cause, evidence):
     (found,) = advice_on(**known)
     assert found.cause == cause and evidence in found.evidence and found.action
+    # the job's last line quotes the evidence, so it must name what takes the time
+    assert not re.match(r"[\d.]+ %", found.evidence)
 
 
 @pytest.mark.parametrize(

@@ -26,6 +26,7 @@ class Again(NamedTuple):
     Attributes:
         steps: the rows of the steps that compiled again.
         of: number of steps in which compiling is known.
+        ns: time of these compilations.
         share: time of these compilations / time of the steps without the first compilation.
         worst: row of the step that compiled again for longest.
         cause: the most frequent reason with its number, as text that begins with "; "; empty if unknown.
@@ -33,6 +34,7 @@ class Again(NamedTuple):
 
     steps: set[int]
     of: int
+    ns: int
     share: float
     worst: int
     cause: str
@@ -72,7 +74,7 @@ def again(recompiles: pl.DataFrame, compile_ns: Mapping[int, int], lengths: pl.S
     # the first compilation is left out, because the job uses the compiled graph until the end
     whole = max(int(lengths.sum()) - first, 1)
     worst = max(steps, key=lambda step: (compile_ns.get(step, 0), -step))
-    return Again(steps, lengths.len(), repeated / whole, worst, cause)
+    return Again(steps, lengths.len(), repeated, repeated / whole, worst, cause)
 
 
 def finding(compile_ns: int, before_ns: int, run_ns: int, whole: bool, repeated: Again | None) -> Finding | None:
@@ -85,15 +87,16 @@ def finding(compile_ns: int, before_ns: int, run_ns: int, whole: bool, repeated:
         whole: whether the run has no steps.
         repeated: the compilations after the first one, from `again`.
     """
-    if compile_ns and run_ns > 0 and compile_ns / run_ns >= MUCH:
-        first = f"the first {_seconds(before_ns)} of the run; nothing was compiled after that"
-        total = first if 0 < before_ns < EARLY * run_ns and not whole else f"the run of {_seconds(run_ns)}"
-        return Finding(bounds.COMPILE, compile_ns / run_ns, f"Compiling took {_seconds(compile_ns)} of {total}.")
-    if repeated is None or repeated.share < MUCH or whole:
+    over = compile_ns > 0 and run_ns > 0 and compile_ns / run_ns >= MUCH
+    if repeated is not None and repeated.share >= MUCH and not whole and (not over or 2 * repeated.ns >= compile_ns):
+        took = f"{repeated.share * 100:.0f} % of the steps' time was spent compiling again"
+        where = f"in {len(repeated.steps)} of {repeated.of} steps (the first compilation left out)"
+        return Finding(bounds.COMPILE, repeated.share, f"{took}, {where}{repeated.cause}.")
+    if not over:
         return None
-    took = f"{repeated.share * 100:.0f} % of the steps' time was spent compiling again"
-    text = f"{took}, in {len(repeated.steps)} of {repeated.of} steps (the first compilation left out){repeated.cause}."
-    return Finding(bounds.COMPILE, repeated.share, text)
+    first = f"the first {_seconds(before_ns)} of the run; nothing was compiled after that"
+    total = first if 0 < before_ns < EARLY * run_ns and not whole else f"the run of {_seconds(run_ns)}"
+    return Finding(bounds.COMPILE, compile_ns / run_ns, f"Compiling took {_seconds(compile_ns)} of {total}.")
 
 
 def _seconds(nanoseconds: int) -> str:

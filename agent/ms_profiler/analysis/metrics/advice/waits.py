@@ -41,14 +41,15 @@ def waits(found: Diagnosis, facts: Facts) -> Iterator[Advice]:
         )
     share = shares[bounds.CHECKPOINT]
     if worth(found, bounds.CHECKPOINT):
-        evidence = f"{percent(share)} of the steady steps"
+        evidence = f"writing checkpoints takes {percent(share)} of the steady steps"
         action = "Save checkpoints less often, or asynchronously."
         worst = worst_step(found, facts, bounds.CHECKPOINT)
         yield Advice("checkpointing", bounds.CHECKPOINT, share, evidence, action, worst, facts.lane)
     share = shares[bounds.COMMUNICATION]
     if not worth(found, bounds.COMMUNICATION):
         return
-    cause, evidence = "communication-bound", f"{percent(share)} of the steady steps"
+    cause = "communication-bound"
+    evidence = f"communication that does not overlap with computing takes {percent(share)} of the steady steps"
     action = (
         "Overlap gradient exchange with the backward pass, or exchange fewer bytes; "
         "if one rank is late, all others wait for it here: compare the ranks."
@@ -64,10 +65,7 @@ def waits(found: Diagnosis, facts: Facts) -> Iterator[Advice]:
         if late.barriers_ns > late.count * late.mean_ns:
             one = f"each of the {late.barriers} barriers takes" if late.barriers > 1 else "a barrier takes"
             exchanges = f"{one} {length(late.barriers_ns // late.barriers)} on average, and {exchanges}"
-        evidence = (
-            f"late rank: communication that does not overlap with computing takes {percent(share)} of the steady "
-            f"steps; {exchanges}, mostly waiting for the last rank"
-        )
+        evidence = f"late rank: {evidence}; {exchanges}, mostly waiting for the last rank"
         action = (
             "Compare the ranks: the rank that waits least is the late one. Find out why it takes longer than the "
             "others: its data, its own code, its machine."
