@@ -87,6 +87,7 @@ NARROW = ("name", "detail", "device", "stream", "context", "graph", "amount")
 _UNSIGNED = {8: pl.UInt8(), 16: pl.UInt16(), 32: pl.UInt32(), 64: pl.UInt64()}
 #: the columns of `RAN`, and the operating system's number of the thread that caused the work
 CAUSED = pl.Schema({**RAN, "native_tid": pl.UInt32()})
+_NO_CALLS, _NO_TASKS, _NO_CAUSED = (pl.DataFrame(schema=schema) for schema in (CALLS, RAN, CAUSED))
 #: types of device records whose work computes, or exchanges data with other ranks
 TASKS = (Device.KERNEL, Device.COMMUNICATION, Device.GRAPH)
 
@@ -166,14 +167,14 @@ class Traced:
     def joined(cls, parts: Sequence["Traced"]) -> "Traced":
         """Return the records of all parts, one after the other. Without any part, the tables are empty."""
         return cls(
-            _joined([part.calls for part in parts], CALLS),
-            _joined([part.ran for part in parts], RAN),
-            _joined([part.others for part in parts], CAUSED),
+            _joined([part.calls for part in parts], _NO_CALLS),
+            _joined([part.ran for part in parts], _NO_TASKS),
+            _joined([part.others for part in parts], _NO_CAUSED),
         )
 
 
-def _joined(parts: list[pl.DataFrame], schema: pl.Schema) -> pl.DataFrame:
-    return pl.concat(parts, how="vertical_relaxed") if parts else pl.DataFrame(schema=schema)
+def _joined(parts: list[pl.DataFrame], none: pl.DataFrame) -> pl.DataFrame:
+    return pl.concat(parts, how="vertical_relaxed") if parts else none
 
 
 def narrowed(rows: pl.DataFrame, *names: str) -> pl.DataFrame:

@@ -168,6 +168,8 @@ def _slowest(fetches: pl.DataFrame, stacks: Stacks) -> tuple[str, float]:
     The text contains the name of the function, its line, and its caller in the script. The share is
     time of the function / time of making batches.
     """
+    if not stacks.known and not stacks.calls.known:
+        return "", 0.0
     weights: dict[tuple[Function, ...], Counter[tuple[int, ...]]] = {}
     for process, thread in fetches.select("process", "thread").unique(maintain_order=True).iter_rows():
         own = intervals.union(fetches.filter(pl.col("process") == process, pl.col("thread") == thread))

@@ -18,6 +18,9 @@ _LONGEST: Final = 2**55
 _LINES: Final = 2**FRAME_LINE_BITS
 #: columns that identify a call of a process
 _KEY: Final = ["thread", "start_ns", "id", "arg"]
+#: tables without rows: a job may have hundreds of processes without any record, and to make a table takes 0.2 ms
+_OPEN: Final = pl.DataFrame(schema=SLOTS)
+_CALLS: Final = pl.DataFrame(schema=tables.CALLS)
 
 
 @dataclass
@@ -34,7 +37,7 @@ class Calls:
     """
 
     parts: list[pl.DataFrame] = field(default_factory=list)
-    open: pl.DataFrame = field(default_factory=lambda: pl.DataFrame(schema=SLOTS))
+    open: pl.DataFrame = field(default_factory=lambda: _OPEN)
     least_ns: int = 0
     left_out: int = 0
     last_ns: int = 0
@@ -81,6 +84,8 @@ class Calls:
             window: begin and end of the run, at which calls are cut, ns of CLOCK_MONOTONIC_RAW; 0 for no bound.
             last_ns: the end to assume for calls that ran when the process ended, ns of CLOCK_MONOTONIC_RAW.
         """
+        if not self.parts:
+            return _CALLS
         slots = pl.concat([self.open, *self.parts])
         owner = (pl.col("arg") % _LINES).cast(pl.UInt32)
         slots = slots.with_columns(thread=pl.when(owner > 0).then(owner).otherwise("thread"))

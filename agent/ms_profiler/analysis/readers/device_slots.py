@@ -62,7 +62,8 @@ def known(recording: tables.Recording, found: dict[int, Traced]) -> dict[int, Tr
     """
     ours, by_process, others = pl.col("source").is_in([int(source) for source in SOURCES]), {}, 0
     for process, traced in found.items():
-        unknown = sum(int(part.select((~ours).sum()).item()) for part in (traced.ran, traced.others))
+        known = [part for part in (traced.ran, traced.others) if not part.is_empty()]
+        unknown = sum(int(part.select((~ours).sum()).item()) for part in known)
         others += unknown
         # usually ms-profiler knows all of the millions of records; then it does not copy them
         if unknown:
@@ -84,8 +85,9 @@ def mark(recording: tables.Recording, found: dict[int, Traced]) -> None:
     marks = [
         _marks(recording, traced.others).with_columns(pl.lit(process, pl.UInt32).alias("process"))
         for process, traced in found.items()
+        if not traced.others.is_empty()
     ]
-    if marks and any(part.height for part in marks):
+    if any(part.height for part in marks):
         device_marks.attach(recording, pl.concat(marks).filter(pl.col("native_tid") > 0))
 
 

@@ -14,6 +14,8 @@ def settled(steps: pl.DataFrame) -> pl.DataFrame:
     Args:
         steps: rows of `columns.slots.SLOTS`, of kind STEP; the rows of a thread are in the order of recording.
     """
+    if steps.is_empty():
+        return steps
     source = pl.col("category")
     guessed = source.is_in([int(guess) for guess in GUESSES])
     later = pl.when(~guessed).then(source).backward_fill().over("thread")

@@ -6,6 +6,8 @@ from ms_profiler.analysis.model import tables
 from ms_profiler.analysis.model.clock import Clock
 from ms_profiler.store.format import NOT_READ
 
+_NONE = pl.DataFrame(schema=tables.LOOKS)
+
 
 def read(slots: pl.DataFrame, process: int, clock: Clock) -> pl.DataFrame:
     """Return `tables.LOOKS` from the slots of kind `Kind.PROCESSOR`.
@@ -15,6 +17,8 @@ def read(slots: pl.DataFrame, process: int, clock: Clock) -> pl.DataFrame:
         process: pid.
         clock: the clock of the run.
     """
+    if slots.is_empty():
+        return _NONE
     waited = pl.when(pl.col("id") != NOT_READ).then(pl.col("id").cast(pl.Int64) * 1000)
     return slots.select(
         pl.lit(process, pl.UInt32).alias("process"),

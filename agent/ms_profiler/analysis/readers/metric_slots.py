@@ -7,12 +7,13 @@ from typing import Final
 
 import polars as pl
 
-from ms_profiler.analysis.columns.slots import SLOTS, within
+from ms_profiler.analysis.columns.slots import within
 from ms_profiler.analysis.model import tables
 from ms_profiler.analysis.model.clock import Clock
 from ms_profiler.store.format import Kind
 
 _LOW: Final = 2**32
+_NONE: Final = pl.DataFrame(schema=tables.METRICS)
 
 
 @dataclass
@@ -31,8 +32,10 @@ class Metrics:
         Args:
             slots: rows of `columns.slots.SLOTS`, of any kind.
         """
-        self.parts.append(slots.filter(pl.col("kind") == Kind.METRIC))
-        return self.parts[-1].height
+        found = slots.filter(pl.col("kind") == Kind.METRIC)
+        if found.height:
+            self.parts.append(found)
+        return found.height
 
     @property
     def threads(self) -> set[int]:
@@ -50,7 +53,9 @@ class Metrics:
             names: a function that returns the row of `Recording.names` for each string id.
             between: begin and end of the run, ns of CLOCK_MONOTONIC_RAW; 0 where the run has no such bound.
         """
-        slots = within(pl.concat([pl.DataFrame(schema=SLOTS), *self.parts]), between)
+        if not self.parts:
+            return _NONE
+        slots = within(pl.concat(self.parts), between)
         slots = slots.with_columns(pl.col("end_ns").reinterpret(signed=False))
         labels = (slots["end_ns"] // _LOW).cast(pl.UInt32)
         return slots.select(

@@ -6,13 +6,15 @@ from typing import Final
 
 import polars as pl
 
-from ms_profiler.analysis.columns.slots import SLOTS
+from ms_profiler.analysis.model import tables
 from ms_profiler.analysis.model.clock import Clock
 from ms_profiler.analysis.readers.call_slots import Calls
 from ms_profiler.store.format import FRAME_LINE_BITS, Kind
 
 _LOW: Final = 2**32
 _LINES: Final = 2**FRAME_LINE_BITS
+_NO_FRAMES: Final = pl.DataFrame(schema=tables.FRAMES)
+_NO_SAMPLES: Final = pl.DataFrame(schema=tables.SAMPLES)
 
 
 @dataclass
@@ -34,7 +36,8 @@ class Stacks:
             slots: rows of `columns.slots.SLOTS`, of any kind.
         """
         found = slots.filter(pl.col("kind").is_between(Kind.FRAME, Kind.SAMPLED))
-        self.parts.append(found)
+        if found.height:
+            self.parts.append(found)
         return found.height + self.calls.take(slots).height
 
     @property
@@ -49,6 +52,8 @@ class Stacks:
             process: pid.
             names: a function that returns the row of `Recording.names` for each string id.
         """
+        if not self.parts:
+            return _NO_FRAMES
         slots = self._of(Kind.FRAME)
         place, thread = pl.col("arg"), pl.col("caller") == 0
         both = pl.col("end_ns").reinterpret(signed=False)
@@ -74,6 +79,8 @@ class Stacks:
             clock: the clock of the run.
             cut: a function that drops the slots of other runs, which may share the store.
         """
+        if not self.parts:
+            return _NO_SAMPLES
         slots = cut(self._of(Kind.SAMPLED))
         return slots.select(
             pl.lit(process, pl.UInt32).alias("process"),
@@ -85,4 +92,4 @@ class Stacks:
         )
 
     def _of(self, kind: Kind) -> pl.DataFrame:
-        return pl.concat([pl.DataFrame(schema=SLOTS), *self.parts]).filter(pl.col("kind") == kind)
+        return pl.concat(self.parts).filter(pl.col("kind") == kind)

@@ -6,6 +6,8 @@ from ms_profiler.analysis.model import tables
 from ms_profiler.analysis.model.clock import Clock
 from ms_profiler.store.format import Flag
 
+_NONE = pl.DataFrame(schema=tables.STEPS)
+
 
 def read(marks: pl.DataFrame, process: int, clock: Clock) -> pl.DataFrame:
     """Return `tables.STEPS` of one process, sorted by start.
@@ -15,6 +17,8 @@ def read(marks: pl.DataFrame, process: int, clock: Clock) -> pl.DataFrame:
         process: pid.
         clock: the clock of the run, which converts the times of the records.
     """
+    if marks.is_empty():
+        return _NONE
     unrecorded, coarse = (pl.col("flags") & int(flag) > 0 for flag in (Flag.UNRECORDED, Flag.COARSE))
     content = pl.when(unrecorded).then(pl.lit(tables.TIMES_ALONE)).when(coarse).then(pl.lit(tables.COARSE))
     chosen = marks.sort("start_ns", maintain_order=True)

@@ -58,6 +58,7 @@ _NAMED: Final = ("name", "detail")
 _ALWAYS: Final = (tables.EARLIEST, tables.LATEST)
 _TIMES: Final = pl.Schema({"thread": pl.UInt32, "start_ns": pl.Int64, "end_ns": pl.Int64})
 _EXTENTS: Final = pl.Schema({"thread": pl.UInt32, "first_ns": pl.Int64, "last_start_ns": pl.Int64, "path": pl.Binary})
+_NO_OPERANDS, _NO_TIMES, _NO_SLOTS = (pl.DataFrame(schema=schema) for schema in (operands.FOUND, _TIMES, SLOTS))
 
 
 def read(directory: str, progress: Progress | None = None) -> tables.Recording:
@@ -156,13 +157,13 @@ class _Process:
     calls: pl.DataFrame = field(default_factory=pl.DataFrame)
     calls_left_out: int = 0
     blocks: tuple[pl.DataFrame, ...] = ()
-    operands: pl.DataFrame = field(default_factory=lambda: pl.DataFrame(schema=operands.FOUND))
+    operands: pl.DataFrame = field(default_factory=lambda: _NO_OPERANDS)
     fine: int = 0
     starts: list[pl.Series] = field(default_factory=list)
     extents: list[tuple[int, int, int, str]] = field(default_factory=list)
     _ids: pl.Series = field(default_factory=pl.Series)
     _regions: pl.Series = field(default_factory=lambda: pl.Series(dtype=pl.UInt32))
-    _compilations: pl.DataFrame = field(default_factory=lambda: pl.DataFrame(schema=_TIMES))
+    _compilations: pl.DataFrame = field(default_factory=lambda: _NO_TIMES)
     _last: int = 0
     _possible: tuple[int, int] = TIMES
     _traced: list[Traced] = field(default_factory=list)
@@ -395,4 +396,4 @@ class _Process:
 
 
 def _stack(parts: list[pl.DataFrame]) -> pl.DataFrame:
-    return pl.concat(parts) if parts else pl.DataFrame(schema=SLOTS)
+    return pl.concat(parts) if parts else _NO_SLOTS

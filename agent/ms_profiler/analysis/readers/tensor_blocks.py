@@ -28,6 +28,8 @@ _LOW: Final = 2**32
 _BOTH: Final = pl.col("end_ns").reinterpret(signed=False)
 _HIGHEST: Final = 2**62
 _LINES: Final = 2**FRAME_LINE_BITS
+_NO_BLOCKS: Final = pl.DataFrame(schema=tables.BLOCKS)
+_NO_PLACES: Final = pl.DataFrame(schema=tables.BLOCK_PLACES)
 
 
 @dataclass
@@ -74,6 +76,8 @@ class Blocks:
             names: a function that returns the row of `Recording.names` for each string id.
             between: begin and end of the run, ns of CLOCK_MONOTONIC_RAW; 0 where the run has no such bound.
         """
+        if not self.parts and not self.places:
+            return _NO_BLOCKS, _NO_PLACES
         slots = pl.concat([pl.DataFrame(schema=SLOTS), *self.places])
         file = slots.select((pl.col("arg") // _LINES).cast(pl.UInt32, strict=False).fill_null(0).alias("file"))["file"]
         places = slots.select(
