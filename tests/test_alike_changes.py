@@ -26,7 +26,7 @@ CATEGORIES = {1: Category.FORWARD, 2: Category.BACKWARD, 3: Category.OPTIMIZER}
 UNEVEN = {"net.0": 1.3, "net.1": 1.38, "net.2": 1.42, "net.3": 1.4, "net.in": 1.21, "net.out": 1.43, "SGD": 1.19}
 
 
-def changed(factor, wait=3.0, usual=USUAL, every=1, seed=1, gradual=False):
+def changed(factor, wait=3.0, usual=USUAL, every=1, seed=1, gradual=False, batches=1.0):
     """Return a run in which the times of all parts change, as arguments of `lasting.summary`.
 
     Args:
@@ -36,12 +36,13 @@ def changed(factor, wait=3.0, usual=USUAL, every=1, seed=1, gradual=False):
         every: each `every`-th step is sampled.
         seed: tells the noise.
         gradual: whether the times change little by little.
+        batches: the factor by which the wait for data changes at step `CHANGE`, because the loop makes its batches.
     """
     chance, lengths, rows, owned = random.Random(seed), [], [], []
     at = 0
     for number in range(COUNT):
         speed, begin = chance.gauss(1, 0.03), at
-        parts = [("data", Category.DATA, 0, wait * chance.gauss(1, 0.03))]
+        parts = [("data", Category.DATA, 0, wait * (batches if number >= CHANGE else 1) * chance.gauss(1, 0.03))]
         for (owner, part), time in usual.items():
             late = number / COUNT if gradual else number >= CHANGE
             took = time * (1 + (factor(owner) - 1) * late) * speed * chance.gauss(1, 0.03)
@@ -88,6 +89,12 @@ def test_sleep_outside_of_modules_hides_no_common_factor(sleep):
     usual = USUAL | {(None, 0): 0.4 + sleep}
     shift, _ = told(lambda owner: 1 if owner is None and sleep else 1.35, usual=usual)
     assert shift["alike"] == pytest.approx(1.35, rel=0.05) and shift["modules"] == []
+
+
+@pytest.mark.parametrize("factor", [1.7, 0.6])
+def test_batches_that_the_loop_makes_are_slower_on_a_slower_machine_too(factor):
+    shift, _ = told(lambda _: factor, 14.0, batches=factor)
+    assert shift["alike"] == pytest.approx(factor, rel=0.05) and shift["modules"] == []
 
 
 @pytest.mark.parametrize("every", [1, 4])

@@ -11,6 +11,7 @@ import polars as pl
 from ms_profiler.analysis.metrics import common_factor, phases, shifts
 from ms_profiler.analysis.metrics.ownership import Ownership
 from ms_profiler.analysis.metrics.steps import Steps
+from ms_profiler.store.format import Category
 
 #: a part is examined only if at least this part of the recorded steps on either side contains it
 USUAL: Final = 0.9
@@ -22,6 +23,8 @@ AGAINST: Final = 0.25
 MOST: Final = 0.5
 SOME: Final = 0.2
 BEYOND: Final = 0.1
+#: phases without modules: code outside of all phases, and batches, which the stepping thread itself may make
+ASIDE: Final = (phases.OTHER, phases.NAMES[Category.DATA])
 #: the factor by which the time of a part changed
 RATIO: Final = pl.col("after_ns") / pl.col("before_ns")
 
@@ -37,7 +40,7 @@ def told(
     """Return a change with `alike`: the factor by which all computing changed; None if it did not change alike.
 
     If it did, only modules stay that changed beyond this factor. Waits and sleep do not depend on the speed of the
-    processor, so only modules, optimizers and code outside of them count.
+    processor. So modules, optimizers and code outside of them count, and batches only if they changed by this factor.
 
     Args:
         change: the change, with `modules`, as `shifts.shift` or `slowing.slowing` returns it.
@@ -62,7 +65,7 @@ def told(
         return nothing
     computing_ns = float(parts["before_ns"].sum())
     if found.basis == "host":
-        times = phases.by_step(phases.pieces(spans, steps)).filter(phase=phases.OTHER)
+        times = phases.by_step(phases.pieces(spans, steps)).filter(pl.col("phase").is_in(ASIDE))
         outside = times.rename({"duration_ns": "self_ns"}).pipe(shifts.medians, "phase", *sides).pipe(_usual)
         known = outside.select(RATIO, "before_ns").iter_rows()
         computing_ns += sum(time for ratio, time in known if common_factor.agrees(ratio, factor))
