@@ -60,8 +60,8 @@ def found(
         for sizes, passes in series.select("bytes", "passes").iter_rows()
         if (part := len(sizes) // passes) and sizes == sizes[:part] * passes and sum(sizes[:part]) >= BYTES * gradients
     ]
-    known = [row for row in rows if row in set(calls["step"].to_list())]
-    if not each or len(each) < STEPS * len(known):
+    exchanging = calls.filter(pl.col("step").is_in(rows))["step"].n_unique()
+    if not each or len(each) < STEPS * exchanging:
         return None
     medians = pl.DataFrame(each, schema=["passes", "bytes"], orient="row").select(pl.all().median().cast(pl.Int64))
     return Exchanged(*medians.row(0))

@@ -24,7 +24,8 @@ class Starts(NamedTuple):
     Attributes:
         iterators: number of these iterators.
         create_ns: total time to create them.
-        first_ns: sum of (wait for a batch - median wait for later batches) over the first batch of each worker.
+        first_ns: sum of the waits for the first batch of each worker, less what these waits take with workers that
+            are kept: the mean wait for a later batch each, or once the mean time to make a batch, if this is longer.
         end_ns: total time to end their workers.
         waits_ns: total of their waits for batches.
         share: sum of these times / time from the begin of the first step to the end of the last one.
@@ -53,7 +54,8 @@ def found(recording: tables.Recording, used: Steps) -> Starts | None:
     if used.table.is_empty():
         return None
     first, last = int(used.table["start_ns"][0]), int(used.table["end_ns"][-1])
-    data = stepping(recording.spans, used, Category.DATA).filter(pl.col("start_ns").is_between(first, last))
+    data = stepping(recording.spans, used, Category.DATA).sort("start_ns")
+    data = data.filter(pl.col("start_ns").is_between(first, last))
     data = data.with_columns(text=recording.names.gather(data["name"]), ns=pl.col("end_ns") - pl.col("start_ns"))
     made, ends = (data.filter(text=name).select("start_ns", "ns") for name in (ITERATOR, WORKERS_END))
     # the last wait of an iterator contains the end of its workers, and brings no batch
@@ -66,21 +68,25 @@ def found(recording: tables.Recording, used: Steps) -> Starts | None:
     begun = made.filter(pl.col("made_at").is_in(ends["made_at"].drop_nulls().implode()))
     if begun.height < LEAST:
         return None
-    workers = -(-_workers(recording, used) // begun.height)
+    workers, made_in_ns = _workers(recording, used)
     place = pl.int_range(pl.len()).over("made_at")
     own = waits.filter(pl.col("made_at").is_in(begun["made_at"].implode())).with_columns(place=place)
     # each worker takes its time until its first batch; all later batches are made meanwhile
     later, firsts = own.filter(pl.col("place") >= workers), own.filter(pl.col("place") < workers)
-    usual = later.select(pl.col("ns").median()) if later.height else firsts.select(pl.col("ns").min())
-    longer = max(int(firsts["ns"].sum()) - int(usual.item() or 0) * firsts.height, 0)
+    usual_ns = int(later["ns"].sum()) / max(later.height, 1) * firsts.height
+    # an iterator of workers that are kept waits for its first batch, too, for as long as making it takes
+    longer = max(int(firsts["ns"].sum()) - round(max(usual_ns, made_in_ns * begun.height)), 0)
     create, end = int(begun["made_ns"].sum()), int(ends["ns"].sum())
     share = (create + longer + end) / max(last - first, 1)
     return Starts(begun.height, create, longer, end, int(own["ns"].sum()), share)
 
 
-def _workers(recording: tables.Recording, used: Steps) -> int:
-    """Return the number of processes that made batches for the training process."""
+def _workers(recording: tables.Recording, used: Steps) -> tuple[int, float]:
+    """Return how many processes made batches at the same time, and the mean time of a batch in ns."""
     fetches = recording.spans.filter(
         pl.col("process") != used.process, pl.col("name").is_in((recording.names == FETCHED).arg_true().implode())
     )
-    return fetches["process"].n_unique()
+    alive = fetches.group_by("process").agg(pl.col("start_ns").min(), pl.col("end_ns").max())
+    together = max(intervals.timeline({"working": alive})["working"], default=0) if alive.height else 0
+    length = fetches.select((pl.col("end_ns") - pl.col("start_ns")).mean()).item()
+    return together, float(length or 0)
