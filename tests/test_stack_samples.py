@@ -331,6 +331,7 @@ def test_the_function_that_other_threads_run_while_the_loop_waits_is_named(job):
     assert run.code == 0, run.err
     evidence = next(item["evidence"] for item in run.summary["advice"] if item["cause"] == "host-waits")
     found = re.search(
-        r"other threads of this process use \S+ processors in these steps, mostly decode at (\S+)", evidence
+        r"other threads of this process use \S+ processors in these steps; their samples show mostly decode at (\S+)",
+        evidence,
     )
     assert found, evidence

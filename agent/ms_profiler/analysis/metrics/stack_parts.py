@@ -86,7 +86,8 @@ def words(stacks: Stacks, used: Steps, pieces: pl.DataFrame) -> Code:
 def _beside(stacks: Stacks, used: Steps, pieces: pl.DataFrame) -> str:
     """Return text about the function that other threads run while the stepping thread is blocked; empty if unknown.
 
-    Samples of idle threads do not count. A function is named if more than half of the other samples show it.
+    Samples of idle threads do not count. A function is named if more than half of the other samples show it. A sample
+    does not tell whether a function of the script sleeps, so the text says that it comes from samples.
     """
     if not stacks.known:
         return ""
@@ -98,7 +99,7 @@ def _beside(stacks: Stacks, used: Steps, pieces: pl.DataFrame) -> str:
         others.filter(pl.col("node").is_in(busy)), pieces.filter(part=bounds.BLOCKED).sort("start_ns"), "part"
     )
     first = next((row for part in found for row in part["rows"]), None)
-    return f"mostly {_words(first)}" if first is not None and first["share"] > _MOST else ""
+    return f"; their samples show mostly {_words(first)}" if first is not None and first["share"] > _MOST else ""
 
 
 def _busy(function: Function) -> bool:

@@ -98,7 +98,7 @@ def blocked(found: Diagnosis, facts: Facts) -> Iterator[Advice]:
     others = lock = ""
     if found.crowd.beside >= BESIDE:
         others = f"; other threads of this process use {found.crowd.beside:.1f} processors in these steps"
-        others += facts.makers.beside or f", {facts.code.beside}" * bool(facts.code.beside)
+        others += facts.makers.beside or facts.code.beside
         lock = (
             " If one of the other threads runs Python code, the wait may be for Python's global interpreter lock: run "
             'this code in another process. With "host_sys": ["cpu"], the timeline shows how long each thread runs.'
