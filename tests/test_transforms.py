@@ -89,6 +89,21 @@ def test_each_recording_has_its_own_calls(length_ns):
     assert recorder.readings == every if length_ns == MS else recorder.readings < every / 10
 
 
+@pytest.mark.parametrize("late", [3, 70])
+def test_one_call_that_waits_does_not_count_as_the_time_of_the_function(late):
+    """One call takes 800 ms, among the first calls or later; the others take 1 us."""
+    ends, recorder = [], Recorder(1000)
+    host = SimpleNamespace(recorder=recorder, at_end=ends.append, guard=lambda what: None)
+    call = job_transforms.Transforms(host).wrap(lambda wrapper, x: wrapper.transform(x))
+    wrapper = Wrapper(augment)
+    for number in range(1, 600):
+        recorder.length_ns = 800 * MS if number in (late, job_transforms.RARE * (late > job_transforms.FIRST)) else 1000
+        call(wrapper, 1)
+    ends[0]()
+    (time,) = (value for name, value in recorder.values.items() if name.startswith(f"{TRANSFORM_TIME}augment ("))
+    assert time == 599 * 1000
+
+
 @pytest.fixture
 def told(tmp_path):
     """Return a function that writes a run with waits of 100 ms for data, and returns what is said of the functions."""

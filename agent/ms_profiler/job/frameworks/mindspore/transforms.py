@@ -4,7 +4,9 @@ MindSpore calls such a function for each sample, on threads of its own. A record
 ms-profiler counts the calls, and measures them; of a short function, it measures the first ones and then one of 257. It
 writes the number of calls and their time as counters, at most once a second. Both begin at 0 with each recording. The
 time of a short function is that of the first calls, and for the others the mean of the later measured ones: while the
-job compiles, the first calls take longer.
+job compiles, the first calls take longer. Of the first calls, and of the later ones, the longest one counts as the mean
+of the others: one call of a short function that waits for Python's global interpreter lock, for example while MindSpore
+starts processes, may take longer than all other calls.
 
 With `python_multiprocessing`, MindSpore calls the functions in other processes. They are not measured there. A counter
 has the number of these processes.
@@ -40,9 +42,10 @@ class _Sums:
         calls: id of the name of the counter of calls.
         time: id of the name of the counter of time.
         count: number of calls so far.
-        measured: number of measured calls.
-        ns: time of the measured calls.
-        first_ns: time of the first `FIRST` calls; 0 until then.
+        measured: number of measured calls since the recording began, or since the first `FIRST` of them.
+        ns: time of these calls.
+        longest: time of the longest of these calls.
+        first_ns: time of the first `FIRST` calls; None until then.
         each: a call is measured if its number is a multiple of this.
         due: time from which on the sums are written again, ns.
     """
@@ -52,9 +55,16 @@ class _Sums:
     count: int = 0
     measured: int = 0
     ns: int = 0
-    first_ns: int = 0
+    longest: int = 0
+    first_ns: int | None = None
     each: int = 1
     due: int = 0
+
+    def time_of(self, calls: int) -> int:
+        """Return the time of so many calls that are like the measured ones, in ns."""
+        if self.measured < 2:
+            return self.ns * calls
+        return (self.ns - self.longest) * calls // (self.measured - 1)
 
 
 class Transforms:
@@ -82,13 +92,19 @@ class Transforms:
         def after(state: tuple[_Sums, int], result: Any, reason: BaseException | None) -> None:
             sums, begun = state
             ended = now()
+            took = ended - begun
             sums.measured += 1
-            sums.ns += ended - begun
-            if ended >= sums.due or sums.measured == FIRST:
-                sums.first_ns = sums.first_ns or (sums.ns if sums.measured >= FIRST else 0)
-                sums.due = ended + INTERVAL
-                sums.each = RARE if sums.measured >= FIRST and sums.ns < SHORT * sums.measured else 1
-                self._write(sums)
+            sums.ns += took
+            sums.longest = max(sums.longest, took)
+            first = sums.first_ns is None and sums.measured >= FIRST
+            if not first and ended < sums.due:
+                return
+            sums.due = ended + INTERVAL
+            sums.each = RARE if (first or sums.first_ns is not None) and sums.time_of(1) < SHORT else 1
+            self._write(sums)
+            if first:
+                sums.first_ns = sums.time_of(FIRST)
+                sums.measured = sums.ns = sums.longest = 0
 
         # without `forked`, a worker process of MindSpore opens no files because of this hook
         failed = self.host.guard("measuring a function of a dataset")
@@ -113,16 +129,20 @@ class Transforms:
 
     def _write(self, sums: _Sums) -> None:
         self.host.recorder.counter(sums.calls, sums.count)
-        known, first = (FIRST, sums.first_ns) if sums.measured > FIRST else (0, 0)
-        others = (sums.ns - first) * (sums.count - known) // max(sums.measured - known, 1)
-        self.host.recorder.counter(sums.time, first + others)
+        if sums.first_ns is None:
+            time = sums.time_of(sums.count)
+        elif sums.measured:
+            time = sums.first_ns + sums.time_of(sums.count - FIRST)
+        else:
+            time = sums.first_ns * sums.count // FIRST
+        self.host.recorder.counter(sums.time, time)
 
     def _end(self) -> None:
         """Write the sums at the end of a recording, and begin anew: another recording may follow."""
         for sums in list(self._sums.values()):
             self._write(sums)
-            sums.count = sums.measured = sums.ns = sums.first_ns = sums.due = 0
-            sums.each = 1
+            sums.count = sums.measured = sums.ns = sums.longest = sums.due = 0
+            sums.first_ns, sums.each = None, 1
 
 
 def _name(function: Any) -> str:
