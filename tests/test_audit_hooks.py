@@ -39,6 +39,7 @@ print(loss)
 """
 
 
+@pytest.mark.slow
 def test_a_hook_that_refuses_all_that_we_do_changes_nothing_in_the_job(launch):
     """All is refused from the begin in one job, and in the other one our files in the middle of the training."""
     bare = launch(training(REFUSED, "names = kind = None"), profile=False)

@@ -97,6 +97,7 @@ def test_kernels_of_steps_that_are_not_sampled_are_all_there_and_shared_among_mo
     assert {row["n"] for row in steps} == {3} and len(steps) == count
 
 
+@pytest.mark.slow
 def test_a_module_that_launches_more_small_kernels_from_a_step_on_is_named_with_this_step(device_job):
     """The kernels take little time, but launching them takes most of a step. Most steps are not sampled."""
     run = device_job("changing", 6000, options={"overhead_budget": 0.03})

@@ -70,6 +70,7 @@ def test_functions_that_mindspore_compiled_are_not_meant(measures):
     assert remarks.uncompiled(found) == []
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(importlib.util.find_spec("torch") is None, reason="needs PyTorch")
 def test_breaks_of_a_real_job(job):
     program = PROGRAMS / "torch_graph_breaks.py"

@@ -89,6 +89,7 @@ def test_without_free_space_nothing_is_recorded(job, mounted):
     assert not any(os.scandir(disk))
 
 
+@pytest.mark.slow
 def test_a_limit_by_the_free_space_is_called_so(job, mounted):
     disk = mounted("-t", "tmpfs", "-o", "size=12m", "tmpfs")
     code = """

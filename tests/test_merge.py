@@ -107,6 +107,7 @@ def test_exchanges_are_joined_on_one_clock(tmp_path, capsys):
     assert all(len(names) == 1 for names in within.values())
 
 
+@pytest.mark.slow
 def test_ranks_are_chosen_and_a_damaged_one_is_reported(tmp_path, capsys):
     paths = made(tmp_path / "data")
     trace, _ = merged(capsys, tmp_path / "data", "--ranks", "1-2", "--output", tmp_path / "two" / "both.pftrace")

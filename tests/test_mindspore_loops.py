@@ -33,6 +33,7 @@ def test_data_sinking_is_said_and_its_steps_are_sinks(job, bare, where, steps, w
     assert len(calls) == (where == "device")
 
 
+@pytest.mark.slow
 def test_a_slow_callback_is_named(job, capsys):
     run = job(PROGRAMS / "callbacks_mindspore.py", env={"MS_PROFILER_RAISE": "1"})
     assert (run.code, run.out) == (0, "True True\n"), run.err
@@ -71,6 +72,7 @@ def test_calls_of_a_compiled_function_with_an_optimizer_are_the_steps(job, kind,
     assert [len(calls), *(graph.name for graph in graphs)] == [18, *["jit evaluate"] * 18]
 
 
+@pytest.mark.slow
 def test_steps_are_the_same_if_the_graph_comes_from_the_cache_of_compiled_graphs(job, tmp_path):
     env = {"MS_PROFILER_RAISE": "1", "MS_COMPILER_CACHE_ENABLE": "1", "MS_COMPILER_CACHE_PATH": str(tmp_path / "cache")}
     for _ in range(2):

@@ -140,6 +140,7 @@ def test_parts_that_another_version_lacks_are_missing_and_no_error(monkeypatch):
     assert {text.partition(":")[0] for text in hooks.state.values()} == {"missing"}
 
 
+@pytest.mark.slow
 def test_optimizers_of_all_families_make_one_step_together(job):
     run = job(PROGRAMS / "optimizers.py", options={"analyse": "off"}, env={"MS_PROFILER_RAISE": "1"})
     assert run.code == 0, run.err

@@ -168,6 +168,7 @@ def test_more_checkpoints_are_the_cause_of_a_longer_mean_step(tmp_path, sampled,
     assert "sampled" not in sentence
 
 
+@pytest.mark.slow
 def test_more_checkpoints_are_found_on_a_busy_machine(tmp_path):
     sampled, _ = SAMPLES["some of those with checkpoints"]
 

@@ -66,6 +66,7 @@ def test_the_time_of_recomputations_is_that_of_the_jobs_own_clock(launch, reentr
     assert line.startswith("In the backward pass, ") and line.endswith("recomputes the forward pass of Block")
 
 
+@pytest.mark.slow
 def test_a_job_that_recomputes_nothing_has_no_line(launch):
     run = launch(JOB, options={"overhead_budget": 0})
     assert run.summary["recomputation"] is None and remarks.again(run.summary) == []

@@ -181,6 +181,7 @@ for step in range(160):
 """
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(importlib.util.find_spec("torch") is None, reason="needs PyTorch")
 def test_a_job_that_sleeps_from_one_step_on_is_told_so(job):
     shift = job(JOB, options={"overhead_budget": 0}, env={"MS_PROFILER_RAISE": "1"}).summary["shift"]

@@ -145,6 +145,7 @@ print(time.time(), time.monotonic())
 """
 
 
+@pytest.mark.slow
 def test_where_the_job_stops_the_time_steps_have_their_length(job):
     run = job(FROZEN)
     assert (run.code, run.out) == (0, "1000000000.0 1000000000.0\n"), run.err
@@ -152,6 +153,7 @@ def test_where_the_job_stops_the_time_steps_have_their_length(job):
     assert run["steps"]["count"] == 20 and 0.1 < run["steps"]["median_ms"] < 1000, run["steps"]
 
 
+@pytest.mark.slow
 def test_hooks_and_loaders_of_the_job_hold_what_the_job_gave_them(job):
     program = """
 import torch

@@ -34,6 +34,7 @@ def test_a_handler_that_raises_at_any_moment_interrupts_the_script(job):
     assert "Exception ignored" not in run.err
 
 
+@pytest.mark.slow
 def test_a_trace_function_that_raises_at_any_event_interrupts_the_script(job):
     run = job(PROGRAMS / "trace_raises.py", options={"analyse": "off"})
     assert (run.code, run.out) == (0, "settrace True []\nsetprofile True []\n"), run.err

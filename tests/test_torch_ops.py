@@ -380,6 +380,7 @@ other.join()
 """
 
 
+@pytest.mark.slow
 def test_autograds_numbers_tie_the_operators_of_each_thread(job):
     """The passes of both threads run at the same time, with the same numbers."""
     run = job(TWO_THREADS, options={"overhead_budget": 0}, env=STRICT)
