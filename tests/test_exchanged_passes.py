@@ -1,7 +1,5 @@
 """Steps that exchange the same gradients in each of their backward passes are found, and other steps are not."""
 
-from types import SimpleNamespace
-
 import polars as pl
 import pytest
 from ms_profiler.analysis.metrics import exchanged_passes
@@ -10,7 +8,6 @@ from ms_profiler.analysis.metrics.steps import Steps
 from ms_profiler.store.format import Category, StepSource
 
 STEPS = 5
-NAMES = pl.Series(["gradients of Net", "backward"])
 GRADIENTS = 1000
 
 
@@ -23,10 +20,6 @@ def look(passes, sent, gradients=GRADIENTS, steps=STEPS):
     ]
     schema = ("process", "thread", "category", "name", "start_ns", "end_ns")
     table = pl.DataFrame(spans, schema=schema, orient="row")
-    instants = pl.DataFrame(
-        {"process": [7], "category": [int(Category.COMMUNICATION)], "name": [0], "arg": [gradients]}
-    )
-    recording = SimpleNamespace(instants=instants, names=NAMES, spans=table)
     known = pl.DataFrame({"start_ns": [100 * step for step in range(steps)]}).with_columns(
         end_ns=pl.col("start_ns") + 100
     )
@@ -34,7 +27,7 @@ def look(passes, sent, gradients=GRADIENTS, steps=STEPS):
     columns = {"step": pl.UInt32, "operation": pl.String, "group": pl.String, "bytes": pl.Int64}
     calls = pl.DataFrame(rows, schema=columns, orient="row").with_row_index("number")
     used = Steps(7, 1, StepSource.OPTIMIZER_CYCLE, known)
-    return exchanged_passes.found(recording, used, list(range(steps)), table, calls)
+    return exchanged_passes.found(gradients, used, list(range(steps)), table, calls)
 
 
 @pytest.mark.parametrize(

@@ -9,7 +9,7 @@ from typing import Final
 
 import polars as pl
 
-from ms_profiler.analysis.metrics import intervals, transforms
+from ms_profiler.analysis.metrics import fetches, intervals, transforms
 from ms_profiler.analysis.metrics.advice.base import BatchTexts
 from ms_profiler.analysis.metrics.stack_samples import LEAST, Stacks
 from ms_profiler.analysis.metrics.stack_tree import Function, Tree
@@ -17,7 +17,6 @@ from ms_profiler.analysis.metrics.steps import Steps, stepping
 from ms_profiler.analysis.metrics.traced_calls import Calls
 from ms_profiler.analysis.model import tables
 from ms_profiler.store.format import Category
-from ms_profiler.store.names import FETCHED
 
 #: a function is named in the advice only if it takes at least this share of the time of making batches
 NAMED: Final = 0.2
@@ -80,12 +79,9 @@ def makers(recording: tables.Recording, used: Steps, stacks: Callable[[], Stacks
         used: the steps in use.
         stacks: a function that returns the Python stacks of the run. It is called only if batches were recorded.
     """
-    fetches = recording.spans.filter(
-        pl.col("category") == int(Category.DATA),
-        pl.col("name").is_in((recording.names == FETCHED).arg_true().implode()),
-    )
-    apart = fetches.filter(pl.col("process") != used.process)
-    own = fetches if apart.is_empty() else apart
+    made = fetches.made(recording)
+    apart = made.filter(pl.col("process") != used.process)
+    own = made if apart.is_empty() else apart
     if own.is_empty():
         return None
     length = pl.col("end_ns") - pl.col("start_ns")
@@ -99,7 +95,7 @@ def makers(recording: tables.Recording, used: Steps, stacks: Callable[[], Stacks
     sums = sums.with_columns(whole=length)
     return Makers(
         0 if apart.is_empty() else sums.height,
-        0 if apart.is_empty() else max(intervals.timeline({"working": sums})["working"], default=1),
+        0 if apart.is_empty() else fetches.together(sums),
         own.height,
         float(sums["made"].sum()) / own.height,
         float(sums["made"].sum()) / max(float(sums["whole"].sum()), 1.0),

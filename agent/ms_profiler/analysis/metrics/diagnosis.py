@@ -228,7 +228,7 @@ def diagnose(
     every = other_steps.every(spans, steps, cut, rows, disturbed, thinned, collecting)
     own_spans = stepping(spans, steps)
     own_spans = own_spans.filter(intervals.locate(own_spans["start_ns"], during).is_not_null())
-    known = recording.looks, recording.host
+    known, replicated = (recording.looks, recording.host), communication.replicated(recording, steps, rows)
     crowd = scheduling.crowd(*known, steps.process, steps.thread, during, *_processors(recording))
     return Diagnosis(
         pieces=pieces,
@@ -252,8 +252,7 @@ def diagnose(
             during,
         ),
         casts=None if inner is None else overheads.casts(own, recording.names, during),
-        late=overheads.late(calls, rows, own_spans, recording.names)
-        or overheads.late_beside(*communication.replicated(recording, steps, rows), len(rows)),
+        late=overheads.late(calls, rows, own_spans, recording.names) or overheads.late_beside(*replicated, len(rows)),
         seen=ran is not None,
         accelerator=ran is None and recording.info.framework.get("device", "").upper() not in ("", "CPU"),
         path=critical_path.segments(
@@ -270,7 +269,7 @@ def diagnose(
         on_device=tensor_growth.on_device(recording, steps, disturbed),
         pauses=pauses.pauses(spans, recording.names, steps, rows if every is None else every.rows.to_list()),
         packets=packets.packets(calls),
-        exchanged=exchanged_passes.found(recording, steps, rows, spans, calls),
+        exchanged=exchanged_passes.found(replicated[1], steps, rows, spans, calls),
         links=links.slow(links.bandwidths(calls)),
         waits=dataset.waits(own_spans if every is None else other_steps.fetches(spans, steps, rows), recording.names),
     )

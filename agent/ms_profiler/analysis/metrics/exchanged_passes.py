@@ -8,9 +8,8 @@ from typing import Final, NamedTuple
 
 import polars as pl
 
-from ms_profiler.analysis.metrics import communication, intervals
+from ms_profiler.analysis.metrics import intervals
 from ms_profiler.analysis.metrics.steps import Steps, stepping
-from ms_profiler.analysis.model import tables
 from ms_profiler.store.format import Category
 
 #: smallest share of the steps that must exchange the gradients in each of their passes
@@ -32,22 +31,19 @@ class Exchanged(NamedTuple):
     bytes: int
 
 
-def found(
-    recording: tables.Recording, steps: Steps, rows: list[int], spans: pl.DataFrame, calls: pl.DataFrame
-) -> Exchanged | None:
+def found(gradients: int, steps: Steps, rows: list[int], spans: pl.DataFrame, calls: pl.DataFrame) -> Exchanged | None:
     """Return the passes of a step that each exchange the gradients; None if a step exchanges them at most once.
 
     The exchanges of a step form one series for each group. Each pass has its part of the series: as many exchanges, and
     of the same sizes, as each other pass.
 
     Args:
-        recording: the run.
+        gradients: the bytes of the gradients that a step exchanges, from `communication.replicated`; 0 if unknown.
         steps: the steps in use.
         rows: the rows of the steps to look at.
         spans: table of the run's spans, with the columns of `tables.SPANS`.
         calls: the exchanges, from `communication.calls`.
     """
-    gradients = communication.replicated(recording, steps, rows)[1]
     passes = intervals.union(stepping(spans, steps, Category.BACKWARD))
     place = intervals.locate(passes["start_ns"], steps.table).alias("step").drop_nulls()
     counts = place.value_counts(name="passes").filter(pl.col("step").is_in(rows), pl.col("passes") > 1)

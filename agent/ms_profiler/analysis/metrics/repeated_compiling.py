@@ -82,7 +82,7 @@ def finding(compile_ns: int, before_ns: int, run_ns: int, whole: bool, repeated:
 
     Args:
         compile_ns: time in which something was compiled.
-        before_ns: time from the start of the run to the end of the last compilation; 0 if nothing was compiled.
+        before_ns: time from the start of the run to the end of the last compilation, if anything was compiled.
         run_ns: duration of the run.
         whole: whether the run has no steps.
         repeated: the compilations after the first one, from `again`.

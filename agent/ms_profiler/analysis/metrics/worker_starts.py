@@ -8,11 +8,11 @@ from typing import Final, NamedTuple
 
 import polars as pl
 
-from ms_profiler.analysis.metrics import intervals
+from ms_profiler.analysis.metrics import fetches, intervals
 from ms_profiler.analysis.metrics.steps import Steps, stepping
 from ms_profiler.analysis.model import tables
 from ms_profiler.store.format import Category
-from ms_profiler.store.names import DATA_WAIT, FETCHED, ITERATOR, WORKERS_END
+from ms_profiler.store.names import DATA_WAIT, ITERATOR, WORKERS_END
 
 #: fewest iterators with workers of their own that a training makes again and again
 LEAST: Final = 3
@@ -63,8 +63,8 @@ def found(recording: tables.Recording, used: Steps) -> Starts | None:
     ending = intervals.locate(ends["start_ns"], waits).drop_nulls()
     waits = waits.filter(~pl.col("row").is_in(ending.implode())).select("start_ns", "ns")
     # an iterator's waits follow its creation, and so does the end of its workers
-    made = made.select("start_ns", made_at="start_ns", made_ns="ns").sort("start_ns")
-    ends, waits = (each.sort("start_ns").join_asof(made, on="start_ns") for each in (ends, waits))
+    made = made.select("start_ns", made_at="start_ns", made_ns="ns")
+    ends, waits = (each.join_asof(made, on="start_ns") for each in (ends, waits))
     begun = made.filter(pl.col("made_at").is_in(ends["made_at"].drop_nulls().implode()))
     if begun.height < LEAST:
         return None
@@ -83,10 +83,7 @@ def found(recording: tables.Recording, used: Steps) -> Starts | None:
 
 def _workers(recording: tables.Recording, used: Steps) -> tuple[int, float]:
     """Return how many processes made batches at the same time, and the mean time of a batch in ns."""
-    fetches = recording.spans.filter(
-        pl.col("process") != used.process, pl.col("name").is_in((recording.names == FETCHED).arg_true().implode())
-    )
-    alive = fetches.group_by("process").agg(pl.col("start_ns").min(), pl.col("end_ns").max())
-    together = max(intervals.timeline({"working": alive})["working"], default=0) if alive.height else 0
-    length = fetches.select((pl.col("end_ns") - pl.col("start_ns")).mean()).item()
-    return together, float(length or 0)
+    apart = fetches.made(recording).filter(pl.col("process") != used.process)
+    alive = apart.group_by("process").agg(pl.col("start_ns").min(), pl.col("end_ns").max())
+    length = apart.select((pl.col("end_ns") - pl.col("start_ns")).mean()).item()
+    return fetches.together(alive), float(length or 0)

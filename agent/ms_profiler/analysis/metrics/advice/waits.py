@@ -17,6 +17,7 @@ from ms_profiler.analysis.metrics.advice.base import (
 )
 from ms_profiler.analysis.metrics.diagnosis import Diagnosis
 from ms_profiler.analysis.metrics.phases import OTHER
+from ms_profiler.analysis.metrics.worker_starts import Starts
 
 #: too few processors are reported if the stepping thread waits for one during at least this share of the steps' time
 CROWDED: Final = 0.2
@@ -32,7 +33,8 @@ def waits(found: Diagnosis, facts: Facts) -> Iterator[Advice]:
     """Yield advice about waits for data, checkpoints and other ranks."""
     shares = found.shares
     # if the waits are for new workers, the advice about these names the cause
-    if worth(found, bounds.DATA) and not (facts.starts and facts.starts.share >= SOME and facts.starts.most):
+    restarted = _restarted(facts)
+    if worth(found, bounds.DATA) and not (restarted and restarted.most):
         evidence, action = _data(found, facts)
         share = shares[bounds.DATA]
         evidence = f"input-bound: {percent(share)} of the steady steps wait for data{evidence}"
@@ -181,8 +183,8 @@ def _data(found: Diagnosis, facts: Facts) -> tuple[str, str]:
 
 def workers(found: Diagnosis, facts: Facts) -> Iterator[Advice]:
     """Yield advice about data loaders that start and end their workers again and again."""
-    starts = facts.starts
-    if starts is None or starts.share < SOME:
+    starts = _restarted(facts)
+    if starts is None:
         return
     create, longer, end = (length(ns / starts.iterators) for ns in (starts.create_ns, starts.first_ns, starts.end_ns))
     yield Advice(
@@ -197,6 +199,11 @@ def workers(found: Diagnosis, facts: Facts) -> Iterator[Advice]:
         None,
         facts.lane,
     )
+
+
+def _restarted(facts: Facts) -> Starts | None:
+    """Return the iterators that started workers of their own, if this takes enough of the training for advice."""
+    return facts.starts if facts.starts is not None and facts.starts.share >= SOME else None
 
 
 def exchanges(found: Diagnosis, facts: Facts) -> Iterator[Advice]:
