@@ -238,11 +238,11 @@ static msp_segment *make(uint32_t slots, uint32_t flags) {
 }
 
 /* Remove a suitable segment from the lists of left-over and spare segments, and return it; NULL: none is suitable.
- * `short_of_disk`: a spare segment of any size is suitable, because it may have taken the last room on the disk. Called
- * with the lock held. */
+ * `short_of_disk`: a segment of any size is suitable, because it may have taken the last room on the disk. Called with
+ * the lock held. */
 static msp_segment *find(uint32_t slots, bool first, bool short_of_disk) {
   msp_segment *found = store.left_over;
-  if (found != NULL && (first || found->capacity - found->used >= slots)) {
+  if (found != NULL && (first || found->capacity - found->used >= (short_of_disk ? 1 : slots))) {
     store.left_over = found->next;
   } else if (store.spare != NULL && (short_of_disk || store.spare->capacity == slots)) {
     found = store.spare;
@@ -281,7 +281,7 @@ msp_outcome msp_store_take(uint32_t slots, msp_worth worth, bool first, msp_segm
       return MSP_REFUSED_BY_LIMIT;
     }
     segment = make(granted, 0);
-    if (segment == NULL) return MSP_REFUSED_BY_DISK;
+    if (segment == NULL) return msp_store_take(slots, worth, first, taken); /* takes a segment of any size, if any */
   }
   msp_helper_wake();
   *taken = segment;

@@ -11,8 +11,9 @@ from ms_profiler.analysis.metrics import batch_makers, overheads, repeated_compi
 from ms_profiler.analysis.metrics.advice import Facts, ranked, work
 from ms_profiler.analysis.metrics.advice.base import BatchTexts
 from ms_profiler.analysis.metrics.bounds import PARTS
-from ms_profiler.analysis.metrics.diagnosis import Diagnosis, Launched
+from ms_profiler.analysis.metrics.diagnosis import Diagnosis
 from ms_profiler.analysis.metrics.growth import Growth
+from ms_profiler.analysis.metrics.launch_counts import Launched
 from ms_profiler.analysis.metrics.links import Slow
 from ms_profiler.analysis.metrics.overheads import Casts, Delayed, Late, Optimizing
 from ms_profiler.analysis.metrics.packets import Packets

@@ -130,6 +130,7 @@ model.train(1, batches, callbacks=[Evaluation()], dataset_sink_mode=False)
 """
 
 
+@pytest.mark.slow
 def test_a_profiler_of_the_script_loses_no_step_of_a_model_loop(job, tmp_path):
     """Each epoch has three steps. In the callbacks of the second one, the script evaluates."""
     run = job(EPOCHS, env={"MS_PROFILER_RAISE": "1"})

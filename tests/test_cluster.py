@@ -318,7 +318,7 @@ def validating(parent, barriers):
         store.write()
 
 
-@pytest.mark.parametrize("barriers", [1, 2])
+@pytest.mark.parametrize("barriers", [pytest.param(1, marks=pytest.mark.slow), 2])
 def test_evaluation_of_one_rank_between_exchanges_is_a_cause(barriers, tmp_path, capsys):
     validating(tmp_path / "data", barriers)
     found = report(capsys, tmp_path / "data", "--no-files")

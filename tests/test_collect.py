@@ -113,7 +113,7 @@ def test_results_of_a_job_are_copied_when_it_ends(tmp_path, capsys):
     assert "No result of" not in capsys.readouterr().out
 
 
-@pytest.mark.parametrize("analyse", ["sync", "off"])
+@pytest.mark.parametrize("analyse", ["sync", pytest.param("off", marks=pytest.mark.slow)])
 def test_result_is_copied_to_a_place_beside_the_begin_of_the_job(analyse, job, tmp_path):
     run = job(PROGRAM, options={"collect": "./shared", "analyse": analyse})
     assert run.code == 0, run.err

@@ -600,7 +600,9 @@ def test_work_in_every_fifth_step_is_a_cause_with_its_mean_time(calm, tmp_path):
     assert back["causes"]["mean"] and named(back) == [("code of the script outside of modules", -20.0)]
 
 
-@pytest.mark.parametrize(("steps", "before", "after"), [((30, 30), 30.0, 40.0), ((25, 100), 40.0, 40.0)])
+@pytest.mark.parametrize(
+    ("steps", "before", "after"), [((30, 30), 30.0, 40.0), pytest.param((25, 100), 40.0, 40.0, marks=pytest.mark.slow)]
+)
 def test_work_in_too_few_steps_to_recur_makes_no_mean_step_shorter(tmp_path, steps, before, after):
     """Of two long steps in a run, those of 47 ms belong to the mean step; those of 57 ms look like disturbed steps."""
     for name, count, pause in zip("ab", steps, (before, after), strict=True):

@@ -91,8 +91,15 @@ def test_rows_of_our_own_run(run):
     assert query(path, "SELECT count(*) FROM CANN_API") == [(0,)]
 
 
-@pytest.mark.parametrize("suffix", ["_ascend_pt", "_ascend_ms"])
-@pytest.mark.parametrize("build", [sample, exchanging])
+@pytest.mark.parametrize(
+    ("build", "suffix"),
+    [
+        (sample, "_ascend_pt"),
+        (exchanging, "_ascend_ms"),
+        pytest.param(sample, "_ascend_ms", marks=pytest.mark.slow),
+        pytest.param(exchanging, "_ascend_pt", marks=pytest.mark.slow),
+    ],
+)
 def test_text_of_another_tool_reads_back_with_the_same_tables(tmp_path, build, suffix):
     made = build(tmp_path / "text")
     made.suffix = suffix

@@ -16,10 +16,9 @@ INTERFACES = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(sys.version_info < (3, 11), reason="needs the table of exception handlers of a code object")
-@pytest.mark.parametrize(
-    "interface", ["CUPTI", *(pytest.param(other, marks=pytest.mark.slow) for other in ("msPTI", "aclprof"))]
-)
+@pytest.mark.parametrize("interface", ["CUPTI", "msPTI", "aclprof"])
 def test_an_exception_in_any_place_reaches_the_job_and_the_device_is_recorded_afterwards(request, tmp_path, interface):
     fixture, library, driver = INTERFACES[interface]
     folder, vendor, log = request.getfixturevalue(fixture), interface.upper(), tmp_path / "log"

@@ -214,7 +214,8 @@ def test_a_window_has_every_kernel_that_was_launched_in_its_steps(device_job):
     assert not_collected(run.result) == {}
 
 
-@pytest.mark.parametrize(("mode", "first"), [("late", 2), pytest.param("lazy", 0, marks=pytest.mark.slow)])
+@pytest.mark.slow
+@pytest.mark.parametrize(("mode", "first"), [("late", 2), ("lazy", 0)])
 def test_cuda_that_is_initialised_later_is_found(device_job, mode, first):
     """The device is attached between steps, or before the first kernel if PyTorch initialises CUDA."""
     run = device_job(mode, 4, options={"analyse": "off"})
@@ -255,6 +256,7 @@ def test_the_owner_of_cupti_is_named_and_left_alone(device_job):
     assert run.log == ["GetVersion", "Subscribe"]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("words", "why"),
     [
@@ -262,11 +264,7 @@ def test_the_owner_of_cupti_is_named_and_left_alone(device_job):
             "fails",
             "CUPTI cannot be used: cuptiGetVersion answered 999; see that the driver is as new as the library",
         ),
-        pytest.param(
-            "no-kernels",
-            "CUPTI does not record: cuptiActivityEnable answered 15, CUPTI_ERROR_OF_THE_FAKE",
-            marks=pytest.mark.slow,
-        ),
+        ("no-kernels", "CUPTI does not record: cuptiActivityEnable answered 15, CUPTI_ERROR_OF_THE_FAKE"),
     ],
 )
 def test_a_cupti_that_fails_costs_a_line(device_job, words, why):

@@ -109,7 +109,7 @@ def test_plain_training(tmp_path):
     assert summary["clock"] == {"uncertainty_ns": 100, "wall_steps": []}
 
 
-@pytest.mark.parametrize("build", [training, compiled])
+@pytest.mark.parametrize("build", [training, pytest.param(compiled, marks=pytest.mark.slow)])
 @pytest.mark.parametrize("state", ["running", "ended"])
 def test_the_same_store_gives_the_same_bytes(tmp_path, state, build):
     store = build(tmp_path, host="another host")

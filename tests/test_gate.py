@@ -601,7 +601,7 @@ def test_a_write_that_fails_changes_no_verdict(gate, pools, tmp_path):
     assert (tmp_path / "metrics").read_text().endswith("# EOF\n")
 
 
-@pytest.mark.parametrize("words", [(), ("--json", "-")])
+@pytest.mark.parametrize("words", [(), pytest.param(("--json", "-"), marks=pytest.mark.slow)])
 def test_a_regression_stays_one_without_a_reader_of_stdout(pools, words):
     read, write = os.pipe()
     os.close(read)

@@ -14,7 +14,8 @@ from ms_profiler.analysis.metrics.measures import measure
 from ms_profiler.analysis.metrics.module_work import UNBOUND
 from ms_profiler.analysis.readers import store as reader
 from ms_profiler.analysis.readers.networks import parse
-from ms_profiler.job.frameworks.networks import Networks
+from ms_profiler.job.frameworks import trees
+from ms_profiler.job.frameworks.networks import Networks, Titles
 from ms_profiler.job.frameworks.torch.modules import PARAMETERS, TABLE, gradients, sizes
 from store_builder import FORWARD, compiled
 
@@ -91,6 +92,26 @@ def test_scripted_modules_have_their_parameters():
     assert numbers == {"0": (64, 256), "0.0": (40, 160), "0.1": (24, 96), "0.1.0": (24, 96), "1": (4, 16)}
     assert found.parameters(0) == (68, 272)
     assert gradients(root) == 272
+
+
+@TORCH
+@pytest.mark.filterwarnings("ignore::DeprecationWarning")
+def test_scripted_and_traced_modules_have_the_name_of_the_class_they_were_made_from():
+    import torch
+    from torch import nn
+
+    class Encoder(nn.Sequential):
+        pass
+
+    plain = Encoder(nn.Linear(4, 8), nn.ReLU())
+    root = nn.Sequential(torch.jit.script(plain), torch.jit.trace(plain, torch.ones(2, 4)))
+    assert [trees.class_name(item) for _, item in trees.walk(root, TABLE)] == [
+        "Sequential",
+        *("Encoder", "Linear", "ReLU"),
+        *("Encoder", "Linear", "ReLU"),
+    ]
+    titles = Titles()
+    assert [titles.of(item, True) for item in root] == ["Encoder", "Encoder#2"]
 
 
 def network(title, *sizes):

@@ -95,8 +95,10 @@ def written(parent, count, sampled, step, name="host", stretch=0):
     return store.write()
 
 
-def job(parent, name, sampled, saves=True, steps=STEPS, operators=STEPS, waits=0, noise=None):
+def job(parent, name, sampled, saves="torch.save", steps=STEPS, operators=STEPS, waits=0, noise=None):
     """Write a run whose steps take 2 ms, with a checkpoint of 40 ms in each 50th of them; `sampled` chooses steps.
+
+    `saves` is the name of the span of a checkpoint; without a name, there are no checkpoints.
 
     Only the first `operators` steps have operators. A checkpoint waits for values for the part `waits` of its time. If
     `noise` is given, it seeds for how long the machine is busy, and how much longer steps take then.
@@ -115,7 +117,7 @@ def job(parent, name, sampled, saves=True, steps=STEPS, operators=STEPS, waits=0
             slower = chance.choice([0, 1]) if number % 60 == 0 else slower
             start += int(MS * slower * chance.lognormvariate(0, 0.5))
         if saves and number % EVERY == EVERY - 1:
-            thread.span("save", Category.CHECKPOINT, start, start + SAVE * MS)
+            thread.span(saves, Category.CHECKPOINT, start, start + SAVE * MS)
             if waits:
                 thread.span("copy to the host", Category.SYNC, start + MS, start + MS + int(waits * SAVE * MS))
             start += SAVE * MS
@@ -154,9 +156,24 @@ def test_checkpoints_have_their_share_whichever_steps_were_sampled(tmp_path, sam
     assert paid is None or paid["per_step_ms"] == pytest.approx(0.1, abs=0.02)
 
 
+@pytest.mark.parametrize(
+    ("name", "does", "what"),
+    [
+        ("torch.save", "writes checkpoints", "writing checkpoints takes"),
+        ("torch.load", "reads checkpoints", "reading checkpoints takes"),
+        ("load_checkpoint", "reads checkpoints", "reading checkpoints takes"),
+    ],
+)
+def test_reading_a_checkpoint_is_told_from_writing_one(tmp_path, name, does, what):
+    found = summary(job(tmp_path, "made", lambda number: True, name))
+    assert does in found["verdict"]
+    (advice,) = [item for item in found["advice"] if item["cause"] == "checkpointing"]
+    assert advice["evidence"].startswith(what)
+
+
 @pytest.mark.parametrize(("sampled", "known"), SAMPLES.values(), ids=list(SAMPLES))
 def test_more_checkpoints_are_the_cause_of_a_longer_mean_step(tmp_path, sampled, known):
-    without = digests(str(job(tmp_path, "without", SAMPLES["none of those with checkpoints"][0], saves=False)))
+    without = digests(str(job(tmp_path, "without", SAMPLES["none of those with checkpoints"][0], saves="")))
     with_some = digests(str(job(tmp_path, "with", sampled)))
     more = 8 * SAVE / (STEPS - 1)
     assert with_some[0].step.mean_ns - without[0].step.mean_ns == pytest.approx(more * MS, rel=0.05)
@@ -164,7 +181,7 @@ def test_more_checkpoints_are_the_cause_of_a_longer_mean_step(tmp_path, sampled,
     assert found.mean
     assert [(each.kind, each.change_ns) for each in found.told] == [("checkpoint", pytest.approx(more * MS, rel=0.05))]
     sentence = sheets.verdict(compare(without, with_some, ("without", "with")))
-    assert "writing checkpoints (+" in sentence
+    assert "writing or reading checkpoints (+" in sentence
     assert "sampled" not in sentence
 
 
@@ -176,7 +193,7 @@ def test_more_checkpoints_are_found_on_a_busy_machine(tmp_path):
         return digests(str(job(tmp_path, f"{name}{seed}", sampled, saves, noise=seed)))
 
     without, with_some = (
-        [run(name, saves, seed) for seed in range(4)] for name, saves in (("no", False), ("yes", True))
+        [run(name, saves, seed) for seed in range(4)] for name, saves in (("no", ""), ("yes", "torch.save"))
     )
     for before, after in zip(without, with_some, strict=True):
         found = basis.causes(before, after)

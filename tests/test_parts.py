@@ -37,7 +37,7 @@ def rows(path):
 
 
 @pytest.mark.parametrize("build", [crossing, nested, operators])
-@pytest.mark.parametrize("many", [40, 500, 10**6])
+@pytest.mark.parametrize("many", [40, pytest.param(500, marks=pytest.mark.slow), 10**6])
 def test_a_run_read_in_parts_has_every_span(tmp_path, small, monkeypatch, build, many):  # noqa: F811
     path = build(tmp_path).write()
     monkeypatch.setattr(sections, "MOST", many)

@@ -254,7 +254,9 @@ def without_overlap(slices):
     return [each for each in slices if each[0][0] not in ("Overlap Analysis", "Modules")]
 
 
-@pytest.mark.parametrize("build", [operators, nested, tied, launching_long])
+@pytest.mark.parametrize(
+    "build", [operators, launching_long, *(pytest.param(build, marks=pytest.mark.slow) for build in (nested, tied))]
+)
 def test_a_long_run_is_in_one_file(tmp_path, small, monkeypatch, build):
     store = build(tmp_path)
     cut, _ = analysed(store)

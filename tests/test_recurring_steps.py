@@ -9,6 +9,7 @@ from ms_profiler.analysis.metrics import lasting, recurring_steps
 from ms_profiler.analysis.metrics.ownership import Ownership
 from ms_profiler.analysis.model import tables
 from ms_profiler.analysis.report import changes
+from ms_profiler.store.format import Category
 from test_shifts import MS, NO_SPANS, made
 from test_slow_period import COUNT, lengths, waiting
 
@@ -154,6 +155,30 @@ def test_the_line_says_what_the_stepping_thread_does_outside_of_all_phases(more,
     assert line.endswith(f" of the time of all steps{end}")
     within = recurring_steps.summary(steps, None, waiting(steps), looks)
     assert (within["phase"], within["outside"]) == ("data", None)
+
+
+def test_the_line_lists_parts_of_the_difference_if_no_part_is_most_of_it():
+    """A script that writes a checkpoint by itself serialises it, writes it to a file, and waits for the disk."""
+    steps = made(lengths(lambda number: 11 if number % 4 == 0 else 1))
+    rows, ran = [], 0
+    for start, end in steps.table.select("start_ns", "end_ns").iter_rows():
+        ran += min(end - start, MS) + 4 * max(end - start - MS, 0) // 10
+        rows.append((1, 1, end, end, ran, 0))
+    looks = pl.DataFrame(rows, schema=tables.LOOKS, orient="row")
+    long = pl.col("end_ns") - pl.col("start_ns") > 6 * MS
+    spans = steps.table.filter(long).select(
+        process=pl.lit(1, tables.SPANS["process"]),
+        thread=pl.lit(1, tables.SPANS["thread"]),
+        category=pl.lit(int(Category.CHECKPOINT), tables.SPANS["category"]),
+        start_ns=pl.col("end_ns") - 3 * MS,
+        end_ns="end_ns",
+    )
+    found = recurring_steps.summary(steps, None, spans, looks)
+    assert (found["phase"], found["outside"]) == (None, None)
+    parts = {item["part"]: round(item["share"], 2) for item in found["parts"]}
+    assert parts["checkpoint"] == pytest.approx(0.3, abs=0.03) and sum(parts.values()) == pytest.approx(1, abs=0.02)
+    (line,) = changes.lines({"recurring_steps": found})
+    assert "the difference is mostly " in line and "the phase checkpoint (" in line
 
 
 @pytest.mark.parametrize("factor", [6, 1 / 6])

@@ -55,16 +55,11 @@ def test_every_step_is_counted(run, done):
     assert run.summary["steps"]["count"] == done["steps"]
 
 
+@pytest.mark.slow
 @needs_torch
 @pytest.mark.parametrize(
     "way",
-    [
-        "around",
-        *(
-            pytest.param(way, marks=pytest.mark.slow)
-            for way in ("inherited", "base class hooked", "makes", "evaluates", "failed", "later hook")
-        ),
-    ],
+    ["around", "inherited", "base class hooked", "makes", "evaluates", "failed", "later hook"],
 )
 def test_every_step_is_counted_where_steps_nest_while_only_their_ends_are_noted(launch, way):
     run = launch(PROGRAMS / "torch_counted.py", way, options={"overhead_budget": 0.002}, env={"MS_PROFILER_RAISE": "1"})

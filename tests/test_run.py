@@ -156,7 +156,7 @@ def test_the_path_holds_our_directory_once_and_first(present, expected):
     assert environ["PYTHONPATH"] == os.pathsep.join(expected)
 
 
-@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGSEGV])
+@pytest.mark.parametrize("number", [signal.SIGTERM, pytest.param(signal.SIGSEGV, marks=pytest.mark.slow)])
 def test_the_signal_that_ended_a_job_is_recorded(tmp_path, number):
     program = f"import mindspore, os; os.kill(os.getpid(), {int(number)})"
     words = ["--output-path", tmp_path, "--", sys.executable, "-c", program]

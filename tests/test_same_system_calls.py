@@ -87,6 +87,7 @@ for epochs in (0, 1, 20):  # from the first step on, and later
 """
 
 
+@pytest.mark.slow
 def test_mocks_of_functions_of_the_system_neither_mislead_us_nor_count_our_calls(launch):
     bare = launch(REPLACED, profile=False)
     run = launch(REPLACED, env={"MS_PROFILER_RAISE": "1"}, options={"activities": ["CPU"], "record_shapes": True})

@@ -226,9 +226,10 @@ print(COLUMNS.kind)
     ("build", "sections"),
     [
         (nested, True),
-        (operators, False),
-        pytest.param(nested, False, marks=pytest.mark.slow),
-        pytest.param(operators, True, marks=pytest.mark.slow),
+        *(
+            pytest.param(*each, marks=pytest.mark.slow)
+            for each in ((nested, False), (operators, False), (operators, True))
+        ),
     ],
 )
 def test_without_the_extension_every_file_is_the_same(tmp_path, build, sections):

@@ -258,7 +258,8 @@ print("trained")
 """
 
 
-@pytest.mark.parametrize("killed", [False, pytest.param(True, marks=pytest.mark.slow)])
+@pytest.mark.slow
+@pytest.mark.parametrize("killed", [False, True])
 def test_workers_that_live_when_the_job_ends_are_ended_by_it_and_others_are_killed(job, tmp_path, capsys, killed):
     script = tmp_path / "workers.py"
     script.write_text(WORKERS)

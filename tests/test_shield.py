@@ -41,6 +41,7 @@ def test_a_trace_function_that_raises_at_any_event_interrupts_the_script(job):
     assert "error in" not in run.err
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(sys.version_info < (3, 11), reason="needs the table of handlers of a code object")
 def test_a_handler_that_raises_while_the_script_stops_the_profiler_leaves_no_recording_open(job):
     run = job(PROGRAMS / "stop_interrupted.py", "results", profile=False, env={"PYTHONPATH": str(PROGRAMS.parent)})

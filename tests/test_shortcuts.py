@@ -87,6 +87,7 @@ def test_a_compiled_step_of_an_optimizer_runs(launch):
     assert run.out == bare.out
 
 
+@pytest.mark.slow
 def test_an_exception_of_a_signal_handler_reaches_the_job(launch):
     """PyTorch's functions in Python that say whether it compiles may receive a signal."""
     run = launch(PROGRAMS / "torch_interrupted.py", options={"overhead_budget": 0.002})

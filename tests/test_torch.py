@@ -121,7 +121,7 @@ def test_the_step_that_makes_an_optimizers_state_for_a_checkpoint_is_none(job):
 
 
 #: kinds of loops that only the slow tests run
-VARIANTS = ("gan", "lbfgs", "wrapped", "recompute", "scaler")
+VARIANTS = ("gan", "lbfgs", "wrapped", "recompute", "scaler", "failing")
 
 
 @pytest.mark.parametrize(

@@ -490,8 +490,8 @@ def test_a_function_that_another_thread_ends_is_recorded_once_and_holds_no_other
 @pytest.mark.parametrize(
     ("library", "offset", "reason"),
     [
-        ("b'/nowhere/libtorch_cpu.so'", 320, "not loaded"),
-        ("b'libc.so.6'", 320, "lacks a function"),
+        pytest.param("b'/nowhere/libtorch_cpu.so'", 320, "not loaded", marks=pytest.mark.slow),
+        pytest.param("b'libc.so.6'", 320, "lacks a function", marks=pytest.mark.slow),
         ("os.fsencode(torch.__path__[0] + '/lib/libtorch_cpu.so')", 312, "another layout"),
         ("os.fsencode(torch.__path__[0] + '/lib/libtorch_cpu.so')", 320, ""),
     ],

@@ -351,7 +351,8 @@ def test_a_thread_that_did_not_import_pytorch_may_train(job, known):
     assert len(run.summary["shapes"]["steps"]) == 3
 
 
-@pytest.mark.parametrize("version", ["2.13", pytest.param("unknown", marks=pytest.mark.slow)])
+@pytest.mark.slow
+@pytest.mark.parametrize("version", ["2.13", "unknown"])
 def test_exceptions_of_signal_handlers_leave_no_profiler_behind(job, version):
     """They come between the lines that start and stop Kineto, too. If Kineto is started twice, PyTorch crashes."""
     program = (PROGRAMS / "torch_alarms.py").read_text().replace("int(sys.argv[1])", "300")

@@ -37,7 +37,7 @@ SENTENCES: Final = {
     bounds.RUNNABLE: "it waits for a processor that other programs use",
     bounds.GARBAGE: "Python collects garbage",
     bounds.COMPILE: "it compiles",
-    bounds.CHECKPOINT: "it writes checkpoints",
+    bounds.CHECKPOINT: "it writes or reads checkpoints",
     bounds.SYNC: "it waits for results that its device or other threads still compute",
     STOPPED: "the whole process stood still: a signal stopped it, it was suspended, or it slept once",
     "free": "its device is idle for longer",

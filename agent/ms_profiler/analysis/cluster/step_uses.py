@@ -4,7 +4,7 @@ from typing import TYPE_CHECKING, Final
 
 import polars as pl
 
-from ms_profiler.analysis.metrics import bounds, intervals
+from ms_profiler.analysis.metrics import bounds, checkpoint_files, intervals
 from ms_profiler.store.format import Category, Flag
 
 if TYPE_CHECKING:
@@ -14,18 +14,6 @@ if TYPE_CHECKING:
 USES: Final = pl.Schema({"step": pl.Int64, "waiting_ns": pl.Int64, "checkpoint_ns": pl.Int64, "compile_ns": pl.Int64})
 #: parts in which a step makes no progress, because the rank waits for its input or for other ranks
 _WAITING: Final = (bounds.DATA, bounds.COMMUNICATION)
-#: names of spans that save the state of training, or begin a save that another thread or process continues
-_SAVES: Final = ("torch.save", "distributed checkpoint: save", "safetensors: write", "save_checkpoint")
-#: span that ends the saving of a file of PyTorch
-_CLOSING: Final = "torch.save, closing"
-_LOADS: Final = (
-    "torch.load",
-    "safetensors: load",
-    "distributed checkpoint: load",
-    "load_checkpoint",
-    "load_checkpoint_async",
-    "load_distributed_checkpoint",
-)
 #: phases that update the parameters. A step has updated the parameters when its last phase of the first group has
 #: ended. If a step has no phase of the first group, the second group is used
 _UPDATES: Final = ((Category.OPTIMIZER,), (Category.GRAPH, Category.BACKWARD, Category.FORWARD))
@@ -68,8 +56,8 @@ def saved(measures: "Measures") -> list[int]:
     files = spans.filter(pl.col("category") == Category.CHECKPOINT).with_columns(
         whole=~cut, text=names.gather(spans.filter(pl.col("category") == Category.CHECKPOINT)["name"])
     )
-    broken = files.filter(~pl.col("whole"), pl.col("text") == _CLOSING)["start_ns"].max()
-    saves = files.filter("whole", pl.col("text").is_in(_SAVES)).sort("start_ns")
+    broken = files.filter(~pl.col("whole"), pl.col("text") == checkpoint_files.CLOSING)["start_ns"].max()
+    saves = files.filter("whole", pl.col("text").is_in(checkpoint_files.SAVES)).sort("start_ns")
     if broken is not None:  # the file of the last save was written, but not closed, so it is no checkpoint
         last = saves.filter(pl.col("end_ns") <= broken)["start_ns"].max()
         saves = saves.filter(pl.col("start_ns") != pl.lit(last, pl.Int64)) if last is not None else saves
@@ -88,7 +76,7 @@ def loaded(measures: "Measures") -> bool:
     """
     spans, table = measures.recording.spans, measures.steps.table
     files = spans.filter(pl.col("category") == Category.CHECKPOINT, ~pl.col("unfinished"))
-    files = files.filter(measures.recording.names.gather(files["name"]).is_in(_LOADS))
+    files = files.filter(measures.recording.names.gather(files["name"]).is_in(checkpoint_files.LOADS))
     first = table["end_ns"].min()
     return not files.is_empty() and (first is None or bool((files["start_ns"] < first).any()))
 

@@ -13,7 +13,7 @@ from ms_profiler.store.names import CALLBACK
 TITLES: Final = {
     bounds.DATA: "waiting for data",
     bounds.COMPILE: "compiling",
-    bounds.CHECKPOINT: "writing checkpoints",
+    bounds.CHECKPOINT: "writing or reading checkpoints",
     bounds.GARBAGE: "Python's garbage collection",
     bounds.RUNNABLE: "waiting for a processor",
     bounds.COMMUNICATION: "exchanging data with other ranks",

@@ -1,6 +1,6 @@
 """Diagnose why the steps of a run take as long as they do; this computes all the metrics on which advice is based."""
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Final
 
@@ -8,6 +8,7 @@ import polars as pl
 
 from ms_profiler.analysis.metrics import (
     bounds,
+    checkpoint_files,
     communication,
     copies,
     critical_path,
@@ -18,6 +19,7 @@ from ms_profiler.analysis.metrics import (
     exchanged_passes,
     host_operators,
     intervals,
+    launch_counts,
     launched_steps,
     links,
     module_waits,
@@ -36,6 +38,7 @@ from ms_profiler.analysis.metrics import (
 )
 from ms_profiler.analysis.metrics.communication import COLLECTIVES
 from ms_profiler.analysis.metrics.growth import Growth
+from ms_profiler.analysis.metrics.launch_counts import Launched
 from ms_profiler.analysis.metrics.steps import Steps, settled, stepping
 from ms_profiler.analysis.model import tables
 from ms_profiler.analysis.streams.device_time import LAUNCHED
@@ -44,25 +47,6 @@ from ms_profiler.store.format import Category, StepSource
 
 #: the launches of the steps tell what bounds the job if at least this share of a device's kernels comes from them
 IN_STEPS: Final = 0.5
-
-
-@dataclass
-class Launched:
-    """Figures of the operators or kernels of the examined steps.
-
-    Attributes:
-        what: the kind of the work, "operators" or "kernels".
-        per_step: average number of operators or kernels per step.
-        median_ns: median of their durations, in ns.
-        behind: median time from the launch to the start of a kernel / mean length of a step; None if unknown.
-        in_steps: share of a device's kernels that the steps launched; 0 if no device was recorded.
-    """
-
-    what: str
-    per_step: float
-    median_ns: int
-    behind: float | None = None
-    in_steps: float = 0.0
 
 
 @dataclass
@@ -94,6 +78,7 @@ class Diagnosis:
         packets: figures of small exchanges; None if unknown.
         links: the slow links between ranks.
         waits: the time that the stepping thread waited for each data operation, from `dataset.waits`; in all steps.
+        files: what the job does with checkpoints, from `checkpoint_files.does`.
         modules: part of a step -> the owner of most of its time, from `module_waits.within`.
         copied: the copies that a device ran while nothing else ran on it, in the same steps; None without any.
         strains: the causes of slow steps that lie in the machine.
@@ -125,6 +110,7 @@ class Diagnosis:
     waits: pl.DataFrame
     exchanged: exchanged_passes.Exchanged | None = None
     on_device: Growth | None = None
+    files: str = checkpoint_files.WRITES
     modules: dict[str, str] = field(default_factory=dict)
     copied: copies.Copied | None = None
     strains: list[strain.Strain] = field(default_factory=list)
@@ -197,10 +183,15 @@ def diagnose(
     tasks = _tasks(recording, kernels, stream, watched)
     if watched:
         ran = intervals.union(kernels)
-        launched = _launched("kernels", kernels, during, _behind(tasks, during), _in_steps(recording, stream))
+        launched = launch_counts.found("kernels", kernels, during)
+        if launched is not None:
+            launched = replace(launched, behind=_behind(tasks, during), in_steps=_in_steps(recording, stream))
     elif inner is not None:
         ran = intervals.union(own.filter(host_operators.computes(own, recording.names)))
-        launched = _launched("operators", inner, during)
+        launched = launch_counts.found("operators", inner, during)
+        if launched is not None:
+            names = launch_counts.outside(stepping(own, steps), recording.names, chosen)
+            launched = replace(launched, outside=names)
         if recording.sums is not None and recording.whole_steps:  # in the other steps, the phases decided
             computing = host_operators.computing(recording, own, spans, chosen, steps).select(intervals.BOUNDS)
     points = reads.reads(spans, recording.names, chosen, steps)
@@ -271,6 +262,7 @@ def diagnose(
         packets=packets.packets(calls),
         exchanged=exchanged_passes.found(replicated[1], steps, rows, spans, calls),
         links=links.slow(links.bandwidths(calls)),
+        files=checkpoint_files.does(spans, recording.names, steps),
         waits=dataset.waits(own_spans if every is None else other_steps.fetches(spans, steps, rows), recording.names),
     )
 
@@ -303,16 +295,6 @@ def _chosen(steps: Steps, disturbed: list[int], operators: pl.DataFrame, stream:
     if stream is not None and stream.detailed is not None:
         seen = seen.filter(pl.col("number").is_in(stream.detailed))
     return settled(known if seen.is_empty() else seen, disturbed, steps.source)
-
-
-def _launched(
-    what: str, ran: pl.DataFrame, during: pl.DataFrame, behind: float | None = None, in_steps: float = 0.0
-) -> Launched | None:
-    inside = ran.filter(intervals.locate(ran["start_ns"], during).is_not_null())
-    if inside.is_empty():
-        return None
-    median = int(inside.select((pl.col("end_ns") - pl.col("start_ns")).median()).item())
-    return Launched(what, inside.height / during.height, median, behind, in_steps)
 
 
 def _in_steps(recording: tables.Recording, stream: Stream) -> float:

@@ -1,8 +1,9 @@
 """Find where the time goes that makes some steps longer than the others: a phase, or time outside of all phases."""
 
+import math
 import statistics
 from dataclasses import replace
-from typing import Final
+from typing import Any, Final
 
 import polars as pl
 
@@ -12,14 +13,17 @@ from ms_profiler.analysis.model import tables
 
 #: a phase is named if it makes up at least this part of the difference; what the stepping thread does, likewise
 MOST: Final = 0.5
+#: without such a part, up to three parts that each make up at least this part of the difference are listed
+LISTED: Final = 0.15
+MANY: Final = 3
+#: but only if together they make up at least this part of it
+KNOWN: Final = 0.7
 #: a step is left out if it takes more than this many times the median of its kind, for example because it compiles
 FAR: Final = 10.0
 
 
-def where(
-    steps: Steps, longer: pl.Series, spans: pl.DataFrame, looks: pl.DataFrame | None = None
-) -> dict[str, str | None]:
-    """Return where most of the difference between the longer steps and the others lies, as the summary has it.
+def where(steps: Steps, longer: pl.Series, spans: pl.DataFrame, looks: pl.DataFrame | None = None) -> dict[str, Any]:
+    """Return where the difference between the longer steps and the others lies, as the summary has it.
 
     Args:
         steps: the steps in use.
@@ -32,31 +36,56 @@ def where(
         `phase`: the phase whose mean time in a step makes up most of the difference; None if no recorded phase does.
         `outside`: what the stepping thread does in most of the difference, if that lies outside of all phases:
         `bounds.BLOCKED` or `bounds.HOST`. None if that is unknown, or if the difference lies elsewhere.
+        `parts`: if both are None, the parts that together make up most of the difference: `part` (a phase,
+        `bounds.BLOCKED` or `bounds.HOST`) and its `share` of the difference. Empty if they are unknown.
     """
-    nothing: dict[str, str | None] = {"phase": None, "outside": None}
+    nothing: dict[str, Any] = {"phase": None, "outside": None, "parts": []}
     table = steps.table.with_columns(inside=longer)
     content = table.filter("inside")["content"].mode().sort()[0]
     rows = table.with_row_index("step").filter(content=content).select("step", "inside", "duration_ns").drop_nulls()
     rows = rows.filter(pl.col("duration_ns") <= FAR * pl.col("duration_ns").median().over("inside"))
     if rows["inside"].all():
         return nothing
+    sides = [rows.filter(side) for side in (pl.col("inside"), ~pl.col("inside"))]
+    slow, usual = (statistics.fmean(side["duration_ns"].to_list()) for side in sides)
+    if slow <= usual:
+        return nothing
+    counts = sides[0].height, sides[1].height
     every = replace(steps, table=steps.table.with_columns(recorded=pl.lit(True)))
     pieces = phases.pieces(spans, every).join(rows.select("step", "inside"), on="step")
-    sides = [rows.filter(side) for side in (pl.col("inside"), ~pl.col("inside"))]
-    counts = [side.height for side in sides]
-    slow, usual = (statistics.fmean(side["duration_ns"].to_list()) for side in sides)
     length = pl.col("end_ns") - pl.col("start_ns")
     inside, others = (length.filter(side).sum() for side in (pl.col("inside"), ~pl.col("inside")))
     times = pieces.group_by("phase").agg(more=inside / counts[0] - others / counts[1]).sort("more", "phase")
-    phase, most = times.row(-1)
-    if slow <= usual or most < MOST * (slow - usual):
+    shares = {str(phase): more / (slow - usual) for phase, more in times.iter_rows()}
+    phase = next(reversed(shares))
+    if phase != phases.OTHER and shares[phase] >= MOST:
+        return nothing | {"phase": phase}
+    outside = pieces.filter(phase=phases.OTHER)
+    uses = _uses(steps, outside, counts, looks)
+    found = {part: more / (slow - usual) for part, more in uses.items()}
+    most = max(found, key=found.__getitem__)
+    if shares.pop(phases.OTHER, 0.0) >= MOST and found[most] >= MOST:
+        return nothing | {"outside": most}
+    listed = sorted(((share, part) for part, share in (shares | found).items() if share >= LISTED), reverse=True)[:MANY]
+    if len(listed) < 2 or math.fsum(share for share, _ in listed) < KNOWN:
         return nothing
-    if phase != phases.OTHER:
-        return nothing | {"phase": str(phase)}
+    return nothing | {"parts": [{"part": part, "share": round(share, 6)} for share, part in listed]}
+
+
+def _uses(steps: Steps, outside: pl.DataFrame, counts: tuple[int, int], looks: pl.DataFrame | None) -> dict[str, float]:
+    """Return how much longer the stepping thread is blocked, and runs code, outside of all phases in a longer step.
+
+    Args:
+        steps: the steps in use.
+        outside: the pieces of steps outside of all phases, with `inside`: whether the step is one of the longer ones.
+        counts: numbers of longer steps and of other steps.
+        looks: the samples of threads.
+
+    Returns:
+        `bounds.BLOCKED` and `bounds.HOST` -> nanoseconds of a step; zeros if they are unknown.
+    """
     known = pl.DataFrame(schema=tables.LOOKS) if looks is None else looks
     cells = scheduling.cells(known, steps.process, steps.thread)
-    outside = pieces.filter(phase=phases.OTHER)
     uses = [scheduling.usage(cells, outside.filter(side)) for side in (pl.col("inside"), ~pl.col("inside"))]
     _, ran, slept = (one / counts[0] - other / counts[1] for one, other in zip(*uses, strict=True))
-    does = bounds.BLOCKED if slept >= ran else bounds.HOST
-    return nothing | {"outside": does if max(slept, ran) >= MOST * (slow - usual) else None}
+    return {bounds.BLOCKED: slept, bounds.HOST: ran}

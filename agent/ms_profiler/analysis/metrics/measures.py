@@ -184,16 +184,16 @@ class Measures:
             moments = launched_steps.steady(self.stream.moments, self.steady["row"])
             return verdict.of_device(device, self.recording.info, moments, types, self.diagnosis.parts)
         until = _most(self.spans.filter(pl.col("category") == Category.COMPILE)["end_ns"])
-        before, whole = until - int(_least(self.recording.processes["first_ns"])), self.diagnosis.whole
-        compiling = repeated_compiling.finding(self.compile_ns, before, self.run_ns, whole, self.diagnosis.again)
+        before, found = until - int(_least(self.recording.processes["first_ns"])), self.diagnosis
+        compiling = repeated_compiling.finding(self.compile_ns, before, self.run_ns, found.whole, found.again)
         return compiling or verdict.finding(
-            self.diagnosis.shares,
-            verdict.Places.of(self.diagnosis.moments, self.diagnosis.modules, self.diagnosis.every),
+            found.shares,
+            verdict.Places.of(found.moments, found.modules, found.files, found.every),
             self.shares,
             self.steps.source,
             self.steps.recorded.height,
             types,
-            self.diagnosis.accelerator,
+            found.accelerator,
             queued(self.stream.of_steps) if self.stream.decides else None,
         )
 

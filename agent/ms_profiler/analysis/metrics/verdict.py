@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 import polars as pl
 
-from ms_profiler.analysis.metrics import bounds, critical_path, intervals, module_waits, wording
+from ms_profiler.analysis.metrics import bounds, checkpoint_files, critical_path, intervals, module_waits, wording
 from ms_profiler.analysis.metrics.kernels import shortened
 from ms_profiler.analysis.metrics.other_steps import KNOWN, AllSteps
 from ms_profiler.analysis.metrics.phases import COMPUTING, NAMES, OTHER
@@ -35,7 +35,7 @@ _WAITS = {
     bounds.DATA: "waits for data",
     bounds.COMMUNICATION: "is communication that does not overlap with computing",
     bounds.SYNC: "waits for the device",
-    bounds.CHECKPOINT: "writes checkpoints",
+    bounds.CHECKPOINT: checkpoint_files.WRITES,
     bounds.GARBAGE: "is garbage collection by Python",
     bounds.BLOCKED: "is spent asleep or blocked",
 }
@@ -88,23 +88,28 @@ class Places:
         few: for each part that lies in few steps, how many of how many steps have nearly all of its time, as text.
         outside: the share of computing outside of all phases, from the function `outside`.
         causes: part of the steps -> the owner of most of its time, from `module_waits.within`.
+        files: what the job does with checkpoints, from `checkpoint_files.does`.
     """
 
     within: Mapping[str, str]
     few: Mapping[str, str]
     outside: float
     causes: Mapping[str, str]
+    files: str = checkpoint_files.WRITES
 
     @classmethod
-    def of(cls, moments: pl.DataFrame, causes: Mapping[str, str], every: AllSteps | None = None) -> "Places":
+    def of(
+        cls, moments: pl.DataFrame, causes: Mapping[str, str], files: str, every: AllSteps | None = None
+    ) -> "Places":
         """Find the places of parts.
 
         Args:
             moments: the pieces of the steps with their parts, from `bounds.parts`.
             causes: see the attribute.
+            files: see the attribute.
             every: what is known of all steady steps; None if all of them are examined.
         """
-        return cls(within(moments), few(moments, every), outside(moments), causes)
+        return cls(within(moments), few(moments, every), outside(moments), causes, files)
 
 
 def finding(
@@ -147,7 +152,7 @@ def finding(
     # a wait is preferred to computing, but other code of the host is preferred to a wait if it has a larger share
     host = (bounds.HOST, 0.0 if whole else parts.get(bounds.HOST, 0.0))
     part, share = max(waits[0], host, key=lambda item: item[1]) if waits else ranked[0]
-    texts = _WAITS | _REST | ({} if device else {bounds.SYNC: _READS_OF_HOST})
+    texts = _WAITS | _REST | {bounds.CHECKPOINT: places.files} | ({} if device else {bounds.SYNC: _READS_OF_HOST})
     if part in texts:
         place, cause = places.within.get(part, OTHER), places.causes.get(part, "")
         where = f", most of it in {place}" if place not in (OTHER, part) else ""

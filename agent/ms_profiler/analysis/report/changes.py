@@ -17,6 +17,12 @@ _OUTSIDE: Final = {
     bounds.BLOCKED: "the stepping thread is asleep or blocked",
     bounds.HOST: "the stepping thread runs code",
 }
+#: part of a difference -> words for it; other parts are phases
+_PARTS: Final = {
+    bounds.BLOCKED: "time asleep or blocked outside of all phases",
+    bounds.HOST: "code outside of all phases",
+    DATA: "waiting for data",
+}
 
 
 def lines(summary: dict[str, Any]) -> list[str]:
@@ -82,8 +88,11 @@ def _where(found: dict[str, Any]) -> str:
     """Return words about where most of the difference lies between longer steps and others; empty if unknown."""
     if phase := found.get("phase"):
         return f"most of the difference is in {'waiting for data' if phase == DATA else f'the phase {phase}'}"
-    outside = found.get("outside")
-    return f"most of the difference is outside of all phases: {_OUTSIDE[outside]}" if outside else ""
+    if outside := found.get("outside"):
+        return f"most of the difference is outside of all phases: {_OUTSIDE[outside]}"
+    parts = [(item["part"], item["share"]) for item in found.get("parts", ())]
+    texts = [f"{_PARTS.get(part) or f'the phase {part}'} ({share * 100:.0f} %)" for part, share in parts]
+    return f"the difference is mostly {wording.series(texts)}" if texts else ""
 
 
 def _machine(found: dict[str, Any] | None, when: str) -> str:

@@ -39,7 +39,7 @@ class Titles:
             root: outermost module of the network.
             numbered: whether the title may have a number; if not, the title is the name of the class.
         """
-        kind = trees.kind_name(root)
+        kind = trees.class_name(root)
         if not numbered:
             return kind
         taken = self._taken.setdefault(kind, [])
@@ -157,7 +157,7 @@ class Networks:
                     numbers[id(parameter)] = len(sizes)
                     sizes.append(self._sizes(parameter))
                 own.append(numbers[id(parameter)])
-            modules.append([trees.kind_name(item), own, held])
+            modules.append([trees.class_name(item), own, held])
         return {"parameters": sizes, "modules": modules}
 
     def _write(self, folder: str, content: dict[str, Any]) -> None:

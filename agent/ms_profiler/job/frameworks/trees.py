@@ -30,14 +30,15 @@ def function_of(item: Any) -> Any:
 def held_in(item: Any, name: str) -> dict[Any, Any]:
     """Return a copy of a table of a module or cell, such as its parameters; an empty dictionary if it has none.
 
-    The modules that `torch.jit.script` makes hold their tables in classes of PyTorch. Reading these runs no code of the
-    script.
+    The modules that `torch.jit.script` makes hold their tables in classes of PyTorch, and those that `torch.jit.trace`
+    makes hold such a module. Reading these runs no code of the script.
 
     Args:
         item: the module or cell.
         name: the attribute that holds the table.
     """
-    held: Any = attributes(item).get(name)
+    own = attributes(item)
+    held: Any = attributes(own.get("_actual_script_module", item)).get(name)
     if issubclass(type(held), dict):
         return dict.copy(held)  # without the hashes and comparisons of the keys, whose class may be of the script
     scripted = vars(sys.modules["torch.jit._script"]) if "torch.jit._script" in sys.modules else {}
@@ -79,6 +80,21 @@ def name(kind: type) -> str:
 def kind_name(item: Any) -> str:
     """Return the name of the class of an object."""
     return name(type(item))
+
+
+def class_name(module: Any) -> str:
+    """Return the name of the class of a module or cell; of a scripted or traced module, the class it was made from.
+
+    `torch.jit.script` and `torch.jit.trace` make modules of classes of PyTorch. These keep the name of the original
+    class, see `torch/jit/_script.py` and `torch/jit/_trace.py`.
+    """
+    for loaded, kind in (("torch.jit._script", "RecursiveScriptModule"), ("torch.jit._trace", "TracedModule")):
+        made = vars(sys.modules[loaded]).get(kind) if loaded in sys.modules else None
+        if made is not None and issubclass(type(module), made):
+            own = attributes(module)
+            found = own["_c"]._type().name() if "_c" in own else own.get("_name")
+            return found if type(found) is str else kind_name(module)
+    return kind_name(module)
 
 
 def mro(kind: type) -> tuple[type, ...]:

@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 from typing import Final
 
-from ms_profiler.analysis.metrics import bounds, critical_path, module_waits, verdict
+from ms_profiler.analysis.metrics import bounds, checkpoint_files, critical_path, module_waits, verdict
 from ms_profiler.analysis.metrics.advice.base import (
     SOME,
     Advice,
@@ -29,6 +29,17 @@ LATE: Final = 0.8
 SMALL_SHARE: Final = 0.5
 
 
+#: what the job does with checkpoints -> words for it, and what to do
+_FILES: Final = {
+    checkpoint_files.WRITES: ("writing checkpoints", "Save checkpoints less often, or asynchronously."),
+    checkpoint_files.READS: (
+        "reading checkpoints",
+        "Read a checkpoint once, before the loop, and keep its content in memory.",
+    ),
+    checkpoint_files.BOTH: ("writing and reading checkpoints", "Save and read checkpoints less often."),
+}
+
+
 def waits(found: Diagnosis, facts: Facts) -> Iterator[Advice]:
     """Yield advice about waits for data, checkpoints and other ranks."""
     shares = found.shares
@@ -43,8 +54,8 @@ def waits(found: Diagnosis, facts: Facts) -> Iterator[Advice]:
         )
     share = shares[bounds.CHECKPOINT]
     if worth(found, bounds.CHECKPOINT):
-        evidence = f"writing checkpoints takes {percent(share)} of the steady steps"
-        action = "Save checkpoints less often, or asynchronously."
+        what, action = _FILES[found.files]
+        evidence = f"{what} takes {percent(share)} of the steady steps"
         worst = worst_step(found, facts, bounds.CHECKPOINT)
         yield Advice("checkpointing", bounds.CHECKPOINT, share, evidence, action, worst, facts.lane)
     share = shares[bounds.COMMUNICATION]

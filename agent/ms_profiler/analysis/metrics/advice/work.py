@@ -5,7 +5,7 @@ from typing import Final
 
 import polars as pl
 
-from ms_profiler.analysis.metrics import bounds, intervals, module_waits
+from ms_profiler.analysis.metrics import bounds, intervals, module_waits, wording
 from ms_profiler.analysis.metrics.advice.base import WORTH, Advice, Facts, length, percent, samples, worst_step, worth
 from ms_profiler.analysis.metrics.diagnosis import Diagnosis
 from ms_profiler.analysis.metrics.phases import NAMES, OTHER
@@ -94,8 +94,10 @@ def _where(found: Diagnosis) -> str:
     length = (pl.col("end_ns") - pl.col("start_ns")).sum()
     sums = launches.group_by("phase").agg(length.alias("ns")).sort("ns", "phase", descending=[True, False])
     whole = max(int(sums["ns"].sum()), 1)
+    called = found.launched.outside if found.launched is not None else ()
+    outside = f"outside of the model (mostly {wording.series(called)})" if called else "outside of the model"
     places = [
-        (percent(ns / whole), "outside of the model" if phase == OTHER else f"in {phase}")
+        (percent(ns / whole), outside if phase == OTHER else f"in {phase}")
         for phase, ns in sums.iter_rows()
         if ns >= SHARE * whole
     ]

@@ -127,13 +127,13 @@ class Modules:
         for name, inner in paths(root, title):
             if inner is not module and id(inner) not in known:
                 self.labels.put(inner, self._label(inner, name))
-        return self._label(module, title if module is root else trees.kind_name(module))
+        return self._label(module, title if module is root else trees.class_name(module))
 
     def _label(self, module: Any, name: str) -> Label:
         recorder, labels = self.host.recorder, self.labels
-        kind, named = labels.name(recorder, trees.kind_name(module)) or self._unnamed, labels.name(recorder, name)
+        kind, named = labels.name(recorder, trees.class_name(module)) or self._unnamed, labels.name(recorder, name)
         label = named or kind, MODULE_CATEGORY, kind
-        self._paths[label[0]] = name if named else trees.kind_name(module)
+        self._paths[label[0]] = name if named else trees.class_name(module)
         return label if looking.tape is None else (label, self._paths[label[0]])
 
     def watch(self, on: bool) -> None:
