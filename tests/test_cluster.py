@@ -285,6 +285,41 @@ def test_work_between_steps_is_a_cause(tmp_path, capsys):
     assert "it evaluates between steps (Judge)" in found["verdict"]
 
 
+def distilling(parent, every):
+    """Write two ranks; rank 1 calls another module for 40 ms in each eighth step, and an equally long one in all steps.
+
+    Args:
+        parent: the folder of the results.
+        every: whether a step that is no eighth one calls this module, too, for 1 ms.
+    """
+    for rank in range(2):
+        store, process, thread = empty(parent, rank)
+        now = 50 * MS
+        for number in range(80):
+            start, longer = now, 40 * MS if rank == 1 and number % 8 == 7 else every * MS
+            calls = [("Net", 0, 4 * MS), ("Net.body", MS, 3 * MS), ("Teacher", 5 * MS, 5 * MS + longer)]
+            for module, begin, end in calls if longer else calls[:2]:
+                thread.span(module, Category.MODULE, now + begin, now + end)
+                thread.span("aten::mm", Category.OP, now + begin + MS // 10, now + begin + MS // 2)
+                thread.span("aten::mm", Category.OP, now + begin + MS // 2, now + end - MS // 10)
+            ready = now + 6 * MS + longer
+            thread.span("forward", Category.FORWARD, now, ready)
+            now += 7 * MS + (40 * MS if number % 8 == 7 else MS)
+            thread.span("AllReduce@world", Category.COMMUNICATION, ready, now, arg=4_000)
+            thread.step(number, start, now)
+        process.anchor(now + MS)
+        store.write()
+
+
+@pytest.mark.parametrize("every", [0, 1])
+def test_the_module_of_a_rank_that_is_late_in_few_steps_is_named(every, tmp_path, capsys):
+    distilling(tmp_path / "data", every)
+    found = report(capsys, tmp_path / "data", "--no-files")
+    (late,) = found["late"]
+    assert (late["rank"], late["late_in_steps"]) == (1, list(range(7, 80, 8)))
+    assert "mostly in Teacher" in late["why"]
+
+
 def validating(parent, barriers):
     """Write two ranks, of which rank 0 evaluates for 800 ms after every 20th step. Then the ranks meet again.
 

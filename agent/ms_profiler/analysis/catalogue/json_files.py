@@ -130,6 +130,8 @@ JSON_FILES: Final = (
             "steps": "table of the steps: number, begin, end, own time, other times of the step",
             "between": "for each part of the time between steps, the module or operator that takes most of it",
             "modules": "for each part of a step in which modules work, the own time of each module in a mean step, ns",
+            "peaks": "for each part of a step that a single module makes far longer in few steps: `module` (its path) "
+            "and `steps` (the numbers of these steps)",
             "ending": "the end of the recording: the last step, the last phase after it, and the number of exchanges",
             "parts": "table of the parts of a step and of the time before it: `step`, `part`, `duration_ns`",
             "exchanges": "table of the exchanges: `group`, `operation`, `bytes`, `start_ns`, `end_ns`, `step`; for a "

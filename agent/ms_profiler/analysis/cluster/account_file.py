@@ -10,7 +10,7 @@ from ms_profiler.analysis.cluster import exchanged, rank_account
 from ms_profiler.analysis.cluster.ending import Ending
 from ms_profiler.analysis.cluster.rank_account import RankAccount
 
-VERSION: Final = 8
+VERSION: Final = 9
 _TABLES: Final = {"steps": rank_account.STEPS, "parts": rank_account.PARTS, "exchanges": exchanged.EXCHANGES}
 
 

@@ -2,7 +2,7 @@
 
 import statistics
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
 import polars as pl
 
@@ -21,6 +21,14 @@ WORK: Final = (bounds.COMPUTING, bounds.LAUNCH, bounds.HOST, bounds.BLOCKED)
 #: and if this is at least `_ABOVE` times its share of the part on these ranks: a rank may be slower in all modules.
 _MOST: Final = 0.5
 _ABOVE: Final = 1.25
+#: A part is far longer in a step if it takes more than `_FAR` times its median, and at least the part `_MUCH` of the
+#: median step more. At most the part `_RARE` of the steps, and `_STEPS` of them, are such steps.
+_FAR: Final = 1.5
+_MUCH: Final = 0.1
+_RARE: Final = 0.25
+#: at least this part of the steps in which a rank is late has to be among them
+SHOWN: Final = 0.8
+_STEPS: Final = 1_000
 
 
 def times(measures: "Measures") -> dict[str, dict[str, int]]:
@@ -29,9 +37,48 @@ def times(measures: "Measures") -> dict[str, dict[str, int]]:
     Args:
         measures: the measures of the rank's run.
     """
-    found, table = measures.diagnosis, measures.stream.table
+    return _times(measures, _rows(measures))
+
+
+def peaks(measures: "Measures") -> dict[str, dict[str, Any]]:
+    """Return the module that makes a part of the step far longer in few steps, if a single module does.
+
+    Args:
+        measures: the measures of the rank's run.
+
+    Returns:
+        part of the step -> `module` (its path) and `steps` (the numbers of these steps).
+    """
+    rows = _rows(measures)
+    if measures.recording.info.world_size <= 1 or not rows:
+        return {}
+    table = measures.steps.table
+    usual = float(statistics.median(table["duration_ns"].gather(rows).to_list()))
+    found: dict[str, dict[str, Any]] = {}
+    parts = measures.diagnosis.parts.filter(pl.col("part").is_in(WORK), pl.col("step").is_in(rows))
+    for (part,), taken in parts.group_by("part", maintain_order=True):
+        lengths = dict.fromkeys(rows, 0) | dict(taken.select("step", "duration_ns").iter_rows())
+        median = statistics.median(lengths.values())
+        long = [row for row, ns in lengths.items() if ns > max(_FAR * median, median + _MUCH * usual)]
+        if not 0 < len(long) <= min(_RARE * len(rows), _STEPS):
+            continue
+        own = _times(measures, long).get(str(part), {})
+        others = _times(measures, [row for row in rows if row not in set(long)]).get(str(part), {})
+        # a module that other steps do not call takes no time in them
+        if path := longer(str(part), {str(part): own}, [{str(part): dict.fromkeys(own, 0) | others}]):
+            found[str(part)] = {"module": path, "steps": table["number"].gather(long).to_list()}
+    return found
+
+
+def _rows(measures: "Measures") -> list[int]:
+    """Return the rows of the steady steps whose parts are known."""
     steady = measures.steady["row"]
-    rows = steady.filter(steady.is_in(found.parts["step"].unique().implode())).to_list()
+    return steady.filter(steady.is_in(measures.diagnosis.parts["step"].unique().implode())).to_list()
+
+
+def _times(measures: "Measures", rows: list[int]) -> dict[str, dict[str, int]]:
+    """Return the own time of each module in the mean of some steps, as `times` does."""
+    found, table = measures.diagnosis, measures.stream.table
     more = long_kernels.excess(long_kernels.found(measures.recording, table), table)
     cells = moments.cells(measures, found, rows, more).filter(pl.col("part").is_in(WORK))
     sums = cells.group_by("part", "module").agg(pl.col("ns").sum()).sort("part", "module")

@@ -89,6 +89,7 @@ class RankAccount:
         purposes: name of a group -> its purposes, such as a pipeline (`parallel_groups`).
         between: part of the time between steps -> the module or operator that takes most of it, from `step_gaps`.
         modules: part of a step -> module -> its own time in a mean step, ns, from `module_times`.
+        peaks: part of a step -> the module that makes it far longer in few steps, and these steps, from `module_times`.
         ending: how its recording ends; None if unknown.
         steps: its steps, with the columns of `STEPS`.
         parts: the parts of these steps, with the columns of `PARTS`.
@@ -117,6 +118,7 @@ class RankAccount:
     purposes: dict[str, list[str]] = field(default_factory=dict)
     between: dict[str, str] = field(default_factory=dict)
     modules: dict[str, dict[str, int]] = field(default_factory=dict)
+    peaks: dict[str, dict[str, Any]] = field(default_factory=dict)
     ending: Ending | None = None
     steps: pl.DataFrame = field(default_factory=lambda: pl.DataFrame(schema=STEPS))
     parts: pl.DataFrame = field(default_factory=lambda: pl.DataFrame(schema=PARTS))
@@ -166,6 +168,7 @@ def account(measures: "Measures") -> RankAccount:
         purposes=purposes,
         between=step_gaps.names(measures, gaps),
         modules=module_times.times(measures),
+        peaks=module_times.peaks(measures),
         ending=None if recording.foreign else ending.ending(measures, found),
         steps=_sure(steps_of(used.table, found, *further), _unseen(measures, found)),
         parts=_parts(measures, gaps),

@@ -153,19 +153,23 @@ class WholeJob:
         hindered -= {rank for rank, more in worked.items() if more}
         tables = [_gathered(known).with_columns(rank=pl.lit(known.rank, pl.Int64)) for known in self.accounts.values()]
         causes = late_causes.causes(pl.concat(tables), found, hindered, worked)
-        often = {each.rank for each in found if each.often}
-        return {rank: replace(cause, name=self._named(cause, rank in often)) for rank, cause in causes.items()}
+        ranks = {each.rank: each for each in found}
+        return {rank: replace(cause, name=self._named(cause, ranks[rank])) for rank, cause in causes.items()}
 
-    def _named(self, cause: Cause, often: bool) -> str:
+    def _named(self, cause: Cause, found: Late) -> str:
         """Return the module or operator that takes most of the cause of a rank's lateness; empty if it is unknown.
 
         Args:
             cause: the cause.
-            often: whether the rank is late in so many steps that its mean step shows it.
+            found: the rank's lateness.
         """
         own = self.accounts[cause.rank]
-        if cause.kind not in module_times.WORK or not often:
+        if cause.kind not in module_times.WORK:
             return own.between.get(cause.kind, "")
+        if not found.often:  # its mean step does not show why it is late
+            peak = own.peaks.get(cause.kind, {"steps": (), "module": ""})
+            shown = set(found.moments) & set(peak["steps"])
+            return peak["module"] if len(shown) >= module_times.SHOWN * max(len(found.moments), 1) else ""
         late = {each.rank for each in self.lateness.late}
         others = [each.modules for rank, each in self.accounts.items() if rank not in late]
         return module_times.longer(cause.kind, own.modules, others)
