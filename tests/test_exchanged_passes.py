@@ -11,8 +11,11 @@ STEPS = 5
 GRADIENTS = 1000
 
 
-def look(passes, sent, gradients=GRADIENTS, steps=STEPS):
-    """Return what is found in steps of 100 ns with `passes` backward passes that exchange the sizes `sent`."""
+def look(passes, sent, gradients=GRADIENTS, steps=STEPS, region="aten::mm", operation="AllReduce"):
+    """Return what is found in steps of 100 ns with `passes` backward passes that exchange the sizes `sent`.
+
+    A pass takes 5 of 10 ns. The exchanges begin one after another, 10 ns apart, in the first pass and those after it.
+    """
     spans = [
         (7, 1, int(Category.BACKWARD), 1, 100 * step + 10 * place, 100 * step + 10 * place + 5)
         for step in range(steps)
@@ -23,11 +26,15 @@ def look(passes, sent, gradients=GRADIENTS, steps=STEPS):
     known = pl.DataFrame({"start_ns": [100 * step for step in range(steps)]}).with_columns(
         end_ns=pl.col("start_ns") + 100
     )
-    rows = [(step, "AllReduce", "0", size) for step in range(steps) for size in sent]
-    columns = {"step": pl.UInt32, "operation": pl.String, "group": pl.String, "bytes": pl.Int64}
+    rows = [
+        (step, operation, "0", size, 100 * step + 10 * (place * passes // len(sent)) + 2)
+        for step in range(steps)
+        for place, size in enumerate(sent)
+    ]
+    columns = {"step": pl.UInt32, "operation": pl.String, "group": pl.String, "bytes": pl.Int64, "start_ns": pl.Int64}
     calls = pl.DataFrame(rows, schema=columns, orient="row").with_row_index("number")
     used = Steps(7, 1, StepSource.OPTIMIZER_CYCLE, known)
-    return exchanged_passes.found(gradients, used, list(range(steps)), table, calls)
+    return exchanged_passes.found(gradients, used, list(range(steps)), table, calls, pl.Series([None, region]))
 
 
 @pytest.mark.parametrize(
@@ -43,6 +50,34 @@ def look(passes, sent, gradients=GRADIENTS, steps=STEPS):
 )
 def test_passes_that_exchange_the_same(passes, sent, expected):
     assert look(passes, sent) == expected
+
+
+@pytest.mark.parametrize(
+    ("passes", "sent", "expected"),
+    [
+        (4, [600, 400] * 4, Exchanged(4, 1000, True)),
+        (4, [250] * 16, Exchanged(4, 1000, True)),
+        (4, [250, 250, 250, 250, 500, 500, 500, 500], None),  # other gradients in each pass
+        (1, [600, 400], None),
+    ],
+)
+@pytest.mark.parametrize("region", ["FSDP::post_backward_reduce (0)", "FullyShardedDataParallel._post_backward_hook"])
+def test_passes_that_exchange_the_same_shards(passes, sent, expected, region):
+    assert look(passes, sent, 0, region=region, operation="ReduceScatter") == expected
+    assert look(passes, sent, 0, operation="ReduceScatter") is None, "reduce-scatters of tensor parallelism"
+
+
+def test_layers_of_one_size_that_are_exchanged_in_one_pass_are_no_finding():
+    """The last of four passes exchanges the gradients of 16 equal layers."""
+    spans = [(7, 1, int(Category.BACKWARD), 1, 10 * place, 10 * place + 5) for place in range(4)]
+    table = pl.DataFrame(spans, ("process", "thread", "category", "name", "start_ns", "end_ns"), orient="row")
+    known = pl.DataFrame({"start_ns": [0], "end_ns": [100]})
+    rows = [(number, 0, "ReduceScatter", "0", 250, 31) for number in range(16)]
+    schema = ("number", "step", "operation", "group", "bytes", "start_ns")
+    calls = pl.DataFrame(rows, schema, orient="row").cast({"step": pl.UInt32})
+    used = Steps(7, 1, StepSource.OPTIMIZER_CYCLE, known)
+    names = pl.Series(["FSDP::post_backward (0)"])
+    assert exchanged_passes.found(0, used, [0], table, calls, names) is None
 
 
 def test_gradients_of_unknown_size_are_no_finding():

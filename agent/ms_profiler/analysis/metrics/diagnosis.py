@@ -260,7 +260,7 @@ def diagnose(
         on_device=tensor_growth.on_device(recording, steps, disturbed),
         pauses=pauses.pauses(spans, recording.names, steps, rows if every is None else every.rows.to_list()),
         packets=packets.packets(calls),
-        exchanged=exchanged_passes.found(replicated[1], steps, rows, spans, calls),
+        exchanged=exchanged_passes.found(replicated[1], steps, rows, spans, calls, recording.names),
         links=links.slow(links.bandwidths(calls)),
         files=checkpoint_files.does(spans, recording.names, steps),
         waits=dataset.waits(own_spans if every is None else other_steps.fetches(spans, steps, rows), recording.names),

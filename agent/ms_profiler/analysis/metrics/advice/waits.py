@@ -68,9 +68,15 @@ def waits(found: Diagnosis, facts: Facts) -> Iterator[Advice]:
         "if one rank is late, all others wait for it here: compare the ranks."
     )
     if found.exchanged is not None:
-        passes, count = found.exchanged
+        passes, count, sharded = found.exchanged
         evidence += f"; each of the {passes} backward passes of a step exchanges {size(count)} of gradients"
         action = "Exchange the gradients once a step: run all but its last backward pass in no_sync() of the model."
+        if sharded:
+            action = (
+                "Exchange the gradients once a step, if there is memory for unsharded gradients: call "
+                "set_requires_gradient_sync(False) of the model before all but the last backward pass of a step, or "
+                "run these in no_sync() of FullyShardedDataParallel."
+            )
     late = found.late
     if late is not None and late.share >= LATE:
         cause = "late-rank"
