@@ -11,10 +11,10 @@ STEPS = 5
 GRADIENTS = 1000
 
 
-def look(passes, sent, gradients=GRADIENTS, steps=STEPS, region="aten::mm", operation="AllReduce"):
+def look(passes, sent, gradients=GRADIENTS, steps=STEPS, region="aten::mm", operation="AllReduce", later=0):
     """Return what is found in steps of 100 ns with `passes` backward passes that exchange the sizes `sent`.
 
-    A pass takes 5 of 10 ns. The exchanges begin one after another, 10 ns apart, in the first pass and those after it.
+    A pass takes 5 of 10 ns. The exchanges are spread over the passes. Each second one begins `later` ns later.
     """
     spans = [
         (7, 1, int(Category.BACKWARD), 1, 100 * step + 10 * place, 100 * step + 10 * place + 5)
@@ -27,7 +27,7 @@ def look(passes, sent, gradients=GRADIENTS, steps=STEPS, region="aten::mm", oper
         end_ns=pl.col("start_ns") + 100
     )
     rows = [
-        (step, operation, "0", size, 100 * step + 10 * (place * passes // len(sent)) + 2)
+        (step, operation, "0", size, 100 * step + 10 * (place * passes // len(sent)) + 2 + later * (place % 2))
         for step in range(steps)
         for place, size in enumerate(sent)
     ]
@@ -64,7 +64,8 @@ def test_passes_that_exchange_the_same(passes, sent, expected):
 @pytest.mark.parametrize("region", ["FSDP::post_backward_reduce (0)", "FullyShardedDataParallel._post_backward_hook"])
 def test_passes_that_exchange_the_same_shards(passes, sent, expected, region):
     assert look(passes, sent, 0, region=region, operation="ReduceScatter") == expected
-    assert look(passes, sent, 0, operation="ReduceScatter") is None, "reduce-scatters of tensor parallelism"
+    assert look(passes, sent, 0, operation="ReduceScatter") is None, "no parameters are sharded"
+    assert look(passes, sent, 0, region=region, operation="ReduceScatter", later=4) is None, "of forward passes, too"
 
 
 def test_layers_of_one_size_that_are_exchanged_in_one_pass_are_no_finding():

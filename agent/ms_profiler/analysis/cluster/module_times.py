@@ -2,6 +2,7 @@
 
 import statistics
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Final
 
 import polars as pl
@@ -26,66 +27,75 @@ _ABOVE: Final = 1.25
 _FAR: Final = 1.5
 _MUCH: Final = 0.1
 _RARE: Final = 0.25
-#: at least this part of the steps in which a rank is late has to be among them
-SHOWN: Final = 0.8
 _STEPS: Final = 1_000
+#: such steps tell the module of a late rank if they are at least this part of the steps in which it is late
+SHOWN: Final = 0.8
+_MARK: Final = "far longer"
 
 
-def times(measures: "Measures") -> dict[str, dict[str, int]]:
-    """Return the own time of each module in a mean step, by part of the step.
-
-    Args:
-        measures: the measures of the rank's run.
-    """
-    return _times(measures, _rows(measures))
-
-
-def peaks(measures: "Measures") -> dict[str, dict[str, Any]]:
-    """Return the module that makes a part of the step far longer in few steps, if a single module does.
+def times(measures: "Measures") -> tuple[dict[str, dict[str, int]], dict[str, dict[str, Any]]]:
+    """Return the own time of each module in a mean step, and the modules that make few steps longer.
 
     Args:
         measures: the measures of the rank's run.
 
     Returns:
-        part of the step -> `module` (its path) and `steps` (the numbers of these steps).
+        First, part of the step -> module -> its own time, ns. Second, for each part that is far longer in few steps, if
+        a single module takes most of the difference: part -> `module` (its path) and `steps` (the numbers of these
+        steps). The second is empty if the job has one rank only.
     """
-    rows = _rows(measures)
-    if measures.recording.info.world_size <= 1 or not rows:
+    found, table = measures.diagnosis, measures.stream.table
+    steady = measures.steady["row"]
+    rows = steady.filter(steady.is_in(found.parts["step"].unique().implode())).to_list()
+    far = _far(measures, rows) if measures.recording.info.world_size > 1 else {}
+    # to find the modules takes long, so they are found once: the phase, which does not matter here, marks the far steps
+    marked = pl.DataFrame(
+        [(step, part, _MARK) for part, long in far.items() for step in long],
+        {"step": found.pieces.schema["step"], "part": pl.String, "phase": pl.String},
+        orient="row",
+    )
+    pieces = found.pieces.drop("phase", strict=False).join(marked, on=["step", "part"], how="left")
+    pieces = pieces.with_columns(pl.col("phase").fill_null("")).sort("start_ns")
+    more = long_kernels.excess(long_kernels.found(measures.recording, table), table)
+    cells = moments.cells(measures, replace(found, pieces=pieces), rows, more).filter(pl.col("part").is_in(WORK))
+    sums = cells.group_by("part", "phase", "module").agg(pl.col("ns").sum()).sort("part", "phase", "module")
+    taken: dict[str, dict[str, int]] = {}
+    sides: dict[tuple[str, str], dict[str, int]] = {}
+    for part, mark, module, ns in sums.iter_rows():
+        modules = taken.setdefault(part, {})
+        modules[module] = modules.get(module, 0) + ns
+        sides.setdefault((part, mark), {})[module] = ns
+    peaks = {}
+    for part, long in far.items():
+        own, usual = (
+            {module: ns * len(rows) // number for module, ns in sides.get((part, mark), {}).items()}
+            for mark, number in ((_MARK, len(long)), ("", len(rows) - len(long)))
+        )
+        # a module that other steps do not call takes no time in them
+        if path := longer(part, {part: own}, [{part: dict.fromkeys(own, 0) | usual}]):
+            peaks[part] = {"module": path, "steps": measures.steps.table["number"].gather(long).to_list()}
+    return taken, peaks
+
+
+def _far(measures: "Measures", rows: list[int]) -> dict[str, list[int]]:
+    """Return the rows of the steps in which a part of the step is far longer than usual, for each such part.
+
+    Args:
+        measures: the measures of the rank's run.
+        rows: the rows of the steady steps whose parts are known.
+    """
+    if not rows:
         return {}
-    table = measures.steps.table
-    usual = float(statistics.median(table["duration_ns"].gather(rows).to_list()))
-    found: dict[str, dict[str, Any]] = {}
+    usual = float(statistics.median(measures.steps.table["duration_ns"].gather(rows).to_list()))
     parts = measures.diagnosis.parts.filter(pl.col("part").is_in(WORK), pl.col("step").is_in(rows))
+    found = {}
     for (part,), taken in parts.group_by("part", maintain_order=True):
         lengths = dict.fromkeys(rows, 0) | dict(taken.select("step", "duration_ns").iter_rows())
         median = statistics.median(lengths.values())
-        long = [row for row, ns in lengths.items() if ns > max(_FAR * median, median + _MUCH * usual)]
-        if not 0 < len(long) <= min(_RARE * len(rows), _STEPS):
-            continue
-        own = _times(measures, long).get(str(part), {})
-        others = _times(measures, [row for row in rows if row not in set(long)]).get(str(part), {})
-        # a module that other steps do not call takes no time in them
-        if path := longer(str(part), {str(part): own}, [{str(part): dict.fromkeys(own, 0) | others}]):
-            found[str(part)] = {"module": path, "steps": table["number"].gather(long).to_list()}
+        far = [row for row, ns in lengths.items() if ns > max(_FAR * median, median + _MUCH * usual)]
+        if 0 < len(far) <= min(_RARE * len(rows), _STEPS):
+            found[str(part)] = far
     return found
-
-
-def _rows(measures: "Measures") -> list[int]:
-    """Return the rows of the steady steps whose parts are known."""
-    steady = measures.steady["row"]
-    return steady.filter(steady.is_in(measures.diagnosis.parts["step"].unique().implode())).to_list()
-
-
-def _times(measures: "Measures", rows: list[int]) -> dict[str, dict[str, int]]:
-    """Return the own time of each module in the mean of some steps, as `times` does."""
-    found, table = measures.diagnosis, measures.stream.table
-    more = long_kernels.excess(long_kernels.found(measures.recording, table), table)
-    cells = moments.cells(measures, found, rows, more).filter(pl.col("part").is_in(WORK))
-    sums = cells.group_by("part", "module").agg(pl.col("ns").sum()).sort("part", "module")
-    taken: dict[str, dict[str, int]] = {}
-    for part, module, ns in sums.iter_rows():
-        taken.setdefault(part, {})[module] = ns
-    return taken
 
 
 def longer(part: str, own: ModuleTimes, others: Sequence[ModuleTimes]) -> str:

@@ -144,7 +144,7 @@ def account(measures: "Measures") -> RankAccount:
     groups = communication.ranks(recording.instants, recording.names)
     purposes = communication.purposes(recording.instants, recording.names)
     waits = stage_waits.by_step(measures, found, parallel_groups.of_kind(groups, purposes, parallel_groups.PIPELINE))
-    gaps = step_gaps.pieces(measures)
+    gaps, (modules, peaks) = step_gaps.pieces(measures), module_times.times(measures)
     further = (queued, _ran(measures), step_uses.uses(measures), waits, stage_waits.in_messages(measures, found))
     return RankAccount(
         directory=recording.directory,
@@ -167,8 +167,8 @@ def account(measures: "Measures") -> RankAccount:
         groups=groups,
         purposes=purposes,
         between=step_gaps.names(measures, gaps),
-        modules=module_times.times(measures),
-        peaks=module_times.peaks(measures),
+        modules=modules,
+        peaks=peaks,
         ending=None if recording.foreign else ending.ending(measures, found),
         steps=_sure(steps_of(used.table, found, *further), _unseen(measures, found)),
         parts=_parts(measures, gaps),

@@ -78,7 +78,8 @@ def found(
 def _shards(passes: pl.DataFrame, calls: pl.DataFrame, counts: pl.DataFrame) -> Exchanged | None:
     """Return the passes of a step that each exchange sharded gradients, as `found` does.
 
-    Layers of the same size make exchanges of the same size. So an exchange belongs to the pass in which it begins.
+    Layers of the same size make exchanges of the same size. So an exchange belongs to the pass in which it begins. A
+    group that also exchanges outside of the passes does not exchange gradients, but activations.
 
     Args:
         passes: the backward passes.
@@ -86,7 +87,8 @@ def _shards(passes: pl.DataFrame, calls: pl.DataFrame, counts: pl.DataFrame) -> 
         counts: `step` and `passes`, the number of backward passes, for each step with several.
     """
     sent = calls.filter(pl.col("operation") == _SHARDS).sort("start_ns")
-    sent = sent.with_columns(intervals.locate(sent["start_ns"], passes).alias("pass")).drop_nulls("pass")
+    sent = sent.with_columns(intervals.locate(sent["start_ns"], passes).alias("pass"))
+    sent = sent.filter(pl.col("pass").is_not_null().all().over("group"))
     sums = sent.group_by("step", "group", "pass").agg(pl.len().alias("exchanges"), pl.col("bytes").sum())
     series = sums.group_by("step", "group").agg(
         pl.len().alias("exchanging"),

@@ -20,7 +20,7 @@ const CHINESE = {
   "All requested data was collected.": "所要求的内容都已采集。", "largest change first": "变化最大者在前",
   "computing": "计算", "communication": "通信", "overlapped": "计算掩盖的通信", "copy": "拷贝", "idle": "空闲", "data": "数据",
   "launch": "下发", "sync": "同步", "compile": "编译", "other": "其他", "blocked": "阻塞", "runnable": "等待处理器", "import": "导入",
-  "set-up": "准备", "not recorded": "未采集", "checkpoint": "保存检查点", "garbage collection": "垃圾回收", "kernel gap": "核函数间隙", "unknown": "未知",
+  "set-up": "准备", "not recorded": "未采集", "checkpoint": "检查点", "garbage collection": "垃圾回收", "kernel gap": "核函数间隙", "unknown": "未知",
   "slow": "慢", "own work": "自身工作", "waits": "等待他卡", "waits, in all": "等待合计", "median step": "单步中位数", "step on the device": "设备上的单步", "result": "结果", "started": "开始",
   "Modules by time": "按时间的模块", "A click on a part shows it alone; Escape shows all.": "点击某一部分只看该部分；Esc 显示全部。",
   "Computing and communication of each step": "每步的计算与通信", "Computing and communication": "计算与通信", "Exchanges": "通信操作",
