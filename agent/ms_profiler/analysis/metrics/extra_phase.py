@@ -37,7 +37,8 @@ def where(steps: Steps, longer: pl.Series, spans: pl.DataFrame, looks: pl.DataFr
         `outside`: what the stepping thread does in most of the difference, if that lies outside of all phases:
         `bounds.BLOCKED` or `bounds.HOST`. None if that is unknown, or if the difference lies elsewhere.
         `parts`: if both are None, the parts that together make up most of the difference: `part` (a phase,
-        `bounds.BLOCKED` or `bounds.HOST`) and its `share` of the difference. Empty if they are unknown.
+        `bounds.BLOCKED` or `bounds.HOST`) and its `share` of the difference. Empty if they are unknown, or if all of
+        them are phases of the model, which tells no more than that all of the step takes longer.
     """
     nothing: dict[str, Any] = {"phase": None, "outside": None, "parts": []}
     table = steps.table.with_columns(inside=longer)
@@ -67,7 +68,8 @@ def where(steps: Steps, longer: pl.Series, spans: pl.DataFrame, looks: pl.DataFr
     if shares.pop(phases.OTHER, 0.0) >= MOST and found[most] >= MOST:
         return nothing | {"outside": most}
     listed = sorted(((share, part) for part, share in (shares | found).items() if share >= LISTED), reverse=True)[:MANY]
-    if len(listed) < 2 or math.fsum(share for share, _ in listed) < KNOWN:
+    told = len(listed) > 1 and math.fsum(share for share, _ in listed) >= KNOWN
+    if not told or all(part in phases.COMPUTING for _, part in listed):
         return nothing
     return nothing | {"parts": [{"part": part, "share": round(share, 6)} for share, part in listed]}
 
