@@ -24,7 +24,8 @@ assert recorder.stats().failure == (errno.ENOSPC if filler else errno.EFBIG)
 if filler:
     os.unlink(filler)
     deadline = time.monotonic() + 30
-    while not recorder.begin(recorder.intern("after the disk was freed"), 1):
+    # The disk may be tried again between the two calls. Without a name, the span would be recorded, but unnamed.
+    while not (name := recorder.intern("after the disk was freed")) or not recorder.begin(name, 1):
         assert time.monotonic() < deadline
         time.sleep(0.05)
 recorder.close()
