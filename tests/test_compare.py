@@ -762,7 +762,7 @@ def test_a_real_job_with_work_in_every_fourth_step(loaded):
 @pytest.mark.slow
 def test_batches_of_workers_are_not_those_of_the_training_process(loaded):
     before, after = (runs.digest(str(each)) for each in loaded)
-    assert {wait.operation for wait in after.waits} == {"wait for Samples", "create iterator"}
+    assert {wait.operation for wait in after.waits} == {"wait for Samples", "create iterator", "end workers"}
     assert "no workers" not in evidence.of_wait("data", before, after, (), ())
 
 
