@@ -30,6 +30,7 @@ _RARE: Final = 0.25
 _STEPS: Final = 1_000
 #: such steps tell the module of a late rank if they are at least this part of the steps in which it is late
 SHOWN: Final = 0.8
+#: in the column `phase`: the step is one in which the part is far longer
 _MARK: Final = "far longer"
 
 

@@ -87,12 +87,15 @@ def _also(text: str, more: str) -> str:
 def _where(found: dict[str, Any]) -> str:
     """Return words about where most of the difference lies between longer steps and others; empty if unknown."""
     if phase := found.get("phase"):
-        return f"most of the difference is in {'waiting for data' if phase == DATA else f'the phase {phase}'}"
+        return f"most of the difference is in {_part(phase)}"
     if outside := found.get("outside"):
         return f"most of the difference is outside of all phases: {_OUTSIDE[outside]}"
-    parts = [(item["part"], item["share"]) for item in found.get("parts", ())]
-    texts = [f"{_PARTS.get(part) or f'the phase {part}'} ({share * 100:.0f} %)" for part, share in parts]
+    texts = [f"{_part(item['part'])} ({item['share'] * 100:.0f} %)" for item in found.get("parts", ())]
     return f"the difference is mostly {wording.series(texts)}" if texts else ""
+
+
+def _part(part: str) -> str:
+    return _PARTS.get(part) or f"the phase {part}"
 
 
 def _machine(found: dict[str, Any] | None, when: str) -> str:

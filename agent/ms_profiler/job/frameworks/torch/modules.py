@@ -131,9 +131,10 @@ class Modules:
 
     def _label(self, module: Any, name: str) -> Label:
         recorder, labels = self.host.recorder, self.labels
-        kind, named = labels.name(recorder, trees.class_name(module)) or self._unnamed, labels.name(recorder, name)
+        own = trees.class_name(module)
+        kind, named = labels.name(recorder, own) or self._unnamed, labels.name(recorder, name)
         label = named or kind, MODULE_CATEGORY, kind
-        self._paths[label[0]] = name if named else trees.class_name(module)
+        self._paths[label[0]] = name if named else own
         return label if looking.tape is None else (label, self._paths[label[0]])
 
     def watch(self, on: bool) -> None:
