@@ -20,7 +20,7 @@ from pathlib import Path
 import budgets
 import pairs
 import polars as pl
-from ms_profiler.analysis.metrics import operators, sampling, steps as stepping
+from ms_profiler.analysis.metrics import operators, other_steps, sampling, steps as stepping
 from ms_profiler.analysis.metrics.steps import Steps
 from ms_profiler.analysis.readers import store
 from ms_profiler.store.format import Category
@@ -42,7 +42,7 @@ def totals(steps: Steps, spans: pl.DataFrame) -> pl.DataFrame:
     sums = sampling.sum_up(spans, steps)
     between = sampling.between(sums, steps, spans)
     columns = ["count", "total_ns", "self_ns"]
-    return sampling.totals(sums, ["name", "category"], columns, steps, between)
+    return sampling.totals(sums, ["name", "category"], columns, steps, between, other_steps.lengths(spans, steps))
 
 
 def differences(found: pl.DataFrame, truth: pl.DataFrame, category: Category, column: str) -> str:

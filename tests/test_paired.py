@@ -20,19 +20,25 @@ def made(count, seed=1, noise=0.0, drift=0.0):
     A sampled step is `EXTRA` ns longer.
     """
     chance = random.Random(seed)
-    rows, truth, at = [], [], 0
+    sampled, truth = [], []
     for number in range(count):
         if number % STRETCH == 0:
             begin = number + chance.randrange(STRETCH - BURST + 1)
-        sampled = begin <= number < begin + BURST
-        length = int(STEP * (1 + drift * number / count) * chance.gauss(1, noise))
-        truth.append(length)
-        length += EXTRA * sampled
-        content = tables.ALL_OF_IT if sampled else tables.COARSE
-        rows.append((1, 1, number, at, at + length, 1, sampled, content, number // STRETCH))
-        at += length
+        sampled.append(begin <= number < begin + BURST)
+        truth.append(int(STEP * (1 + drift * number / count) * chance.gauss(1, noise)))
+    return built(truth, sampled, STRETCH, EXTRA), truth
+
+
+def built(lengths, sampled, stretch, extra):
+    """Return steps with these lengths in ns; a sampled step is `extra` ns longer. A stretch has `stretch` steps."""
+    rows, at = [], 0
+    for number, (length, recorded) in enumerate(zip(lengths, sampled, strict=True)):
+        end = at + length + extra * recorded
+        content = tables.ALL_OF_IT if recorded else tables.COARSE
+        rows.append((1, 1, number, at, end, 1, recorded, content, number // stretch))
+        at = end
     table = pl.DataFrame(rows, schema=tables.STEPS, orient="row")
-    return Steps(1, 1, StepSource.SCRIPT, table.with_columns(duration_ns=pl.col("end_ns") - pl.col("start_ns"))), truth
+    return Steps(1, 1, StepSource.SCRIPT, table.with_columns(duration_ns=pl.col("end_ns") - pl.col("start_ns")))
 
 
 def calls(numbers, steps, category=Category.MODULE, process=1, count=6):
@@ -98,16 +104,50 @@ def test_too_few_pairs_give_no_cost():
     assert cost(made(6 * STRETCH)[0]) is None
 
 
+def total(steps, own):
+    """Return the estimated total of one operator and its error; `own` has its time in each recorded step."""
+    values = pl.DataFrame({"row": list(own), "name": "x", "ns": list(own.values())}).cast({"row": pl.UInt32})
+    lengths = steps.table["duration_ns"]
+    return sampling.estimate(values, ["name"], ["ns"], steps, lengths).select("ns", "ns_error").row(0)
+
+
 def test_a_total_is_of_all_steps_and_its_standard_error_holds():
     inside = 0
     for seed in range(40):
         steps, truth = made(4000, seed, 0.1, 0.3)
         rows = steps.table["recorded"].arg_true().to_list()
-        values = pl.DataFrame({"row": rows, "name": "x", "ns": [truth[row] for row in rows]}).cast({"row": pl.UInt32})
-        total, error = sampling.estimate(values, ["name"], ["ns"], steps).select("ns", "ns_error").row(0)
-        assert total == pytest.approx(sum(truth), rel=0.02)
-        inside += abs(total - sum(truth)) <= 2 * error
+        found, error = total(steps, {row: truth[row] for row in rows})
+        assert found == pytest.approx(sum(truth), rel=0.02)
+        inside += abs(found - sum(truth)) <= 2 * error
     assert inside >= 34
+
+
+def few(slow, extra=0):
+    """Return 2,000 steps in five stretches with a burst each, their lengths in ns, and those of the recorded ones.
+
+    `slow` gives the factor of a step's length. A sampled step is `extra` ns longer.
+    """
+    sampled = [0 <= number - 470 * (number // 400) < BURST for number in range(2000)]
+    truth = [int(STEP * slow(number)) for number in range(2000)]
+    return built(truth, sampled, 400, extra), truth, [row for row, chosen in enumerate(sampled) if chosen]
+
+
+@pytest.mark.parametrize("extra", [0, EXTRA])
+def test_a_total_is_right_though_the_few_sampled_steps_are_slower_than_the_others(extra):
+    """Every burst lies in a slow period of the machine, in which everything takes 1.5 times as long."""
+    steps, truth, recorded = few(lambda number: 1.5 if (number + 30) % 470 < 60 else 1.0, extra)
+    assert sum(truth[row] for row in recorded) / len(recorded) > 1.2 * sum(truth) / len(truth)
+    found, error = total(steps, {row: 0.6 * (truth[row] + extra) for row in recorded})
+    assert found == pytest.approx(0.6 * (sum(truth) + extra * len(truth)), rel=0.01)
+    assert abs(found - 0.6 * (sum(truth) + extra * len(truth))) <= 2 * error
+
+
+def test_a_step_with_other_work_that_was_not_sampled_does_not_make_a_total_longer():
+    """One step takes 500 times as long, for example because of an evaluation without any hook."""
+    steps, _, recorded = few(lambda number: 500.0 if number == 1000 else 1.0)
+    found, error = total(steps, dict.fromkeys(recorded, 0.6 * STEP))
+    assert found == pytest.approx(0.6 * STEP * 2000, rel=0.005)
+    assert abs(found - 0.6 * STEP * 2000) <= 2 * error
 
 
 def test_totals_of_gaps_that_are_mostly_recorded_on_a_slow_machine_have_an_error_that_holds():
@@ -137,7 +177,7 @@ def test_an_error_unknown_from_one_burst_is_not_0():
     schema = {"place": pl.UInt64, "name": pl.String, "ns": pl.Int64}
     sums = pl.DataFrame({"place": [sampling.FIRST + row, sampling.EXACT], "name": "x", "ns": [5, 7]}, schema=schema)
     gaps = sampling.between(sums, one, pl.DataFrame(schema=tables.SPANS))
-    (found,) = sampling.totals(sums, ["name"], ["ns"], one, gaps).to_dicts()
+    (found,) = sampling.totals(sums, ["name"], ["ns"], one, gaps, one.table["duration_ns"]).to_dicts()
     assert found["ns"] > 12 and found["ns_error"] is None
 
 

@@ -102,6 +102,18 @@ def waits(spans: pl.DataFrame, steps: Steps) -> pl.DataFrame:
     return phases.by_step(phases.pieces(own, every)).filter(pl.col("phase").is_in(KNOWN))
 
 
+def lengths(spans: pl.DataFrame, steps: Steps) -> pl.Series:
+    """Return the length of each step in ns, without the phases of `KNOWN`.
+
+    Args:
+        spans: table of the run's spans, with the columns of `tables.SPANS`.
+        steps: the steps in use.
+    """
+    known = waits(spans, steps).group_by(row="step").agg(pl.col("duration_ns").sum().alias("waited"))
+    rows = steps.table.with_row_index("row").join(known, on="row", how="left", maintain_order="left")
+    return rows.select(length=pl.col("duration_ns") - pl.col("waited").fill_null(0)).to_series()
+
+
 def fetches(spans: pl.DataFrame, steps: Steps, examined: list[int]) -> pl.DataFrame:
     """Return the spans of the stepping thread that wait for data in all steps from the first examined one on.
 

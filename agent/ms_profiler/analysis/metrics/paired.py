@@ -22,8 +22,6 @@ from ms_profiler.store.format import CATEGORY_FINE, Category
 
 #: the cost is measured only from at least this number of pairs
 LEAST: Final = 8
-#: a burst of n recorded steps is compared with up to `BESIDE * n` steps on either side
-BESIDE: Final = 2
 #: share of the pairs that is left out at each end: the lowest and the highest pairs
 TRIMMED: Final = 0.1
 
@@ -154,8 +152,8 @@ def _pairs(table: pl.DataFrame) -> list[float]:
         length = own[1] - own[0]
         sampled = recorded[own[0]]
         skipped = own[1] + 1 if sampled else own[1]  # records are switched off in the step after a burst
-        left = max(before[0], own[0] - BESIDE * length), own[0]
-        right = skipped, min(after[1], skipped + BESIDE * length)
+        left = max(before[0], own[0] - sampling.BESIDE * length), own[0]
+        right = skipped, min(after[1], skipped + sampling.BESIDE * length)
         beside = left[1] - left[0] + max(right[1] - right[0], 0)
         if length > beside or right[1] < right[0]:
             continue  # too few neighbours: these steps are themselves the neighbours of a shorter burst

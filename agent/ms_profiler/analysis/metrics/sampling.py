@@ -17,6 +17,10 @@ from ms_profiler.store.format import CATEGORY_FINE, Category, StepSource
 
 #: a run is divided into at most this number of parts; the differences between neighbouring parts give the error
 PARTS: Final = 256
+#: a burst of n recorded steps is compared with up to `BESIDE * n` steps on either side
+BESIDE: Final = 2
+#: a step that is longer than this multiple of the median counts as this multiple
+LONGEST: Final = 8
 #: The place of a span is a number that tells how the span counts. `LEFT_OUT`: not at all, because its step was not
 #: sampled. `EXACT`: once. `FIRST` + n: scaled by the weight of its stretch of steps; n is the row of the first recorded
 #: step of this stretch. With N the number of steps, `FIRST` + N + n: scaled as a part of a long gap between steps; n is
@@ -145,7 +149,12 @@ def between(sums: pl.DataFrame, steps: Steps, spans: pl.DataFrame) -> between_st
 
 
 def totals(
-    sums: pl.DataFrame, keys: list[str], columns: list[str], steps: Steps, between: between_steps.Gaps
+    sums: pl.DataFrame,
+    keys: list[str],
+    columns: list[str],
+    steps: Steps,
+    between: between_steps.Gaps,
+    lengths: pl.Series,
 ) -> pl.DataFrame:
     """Return estimated sums over the whole run, and the standard error of each column as `<column>_error`.
 
@@ -158,10 +167,11 @@ def totals(
         columns: the columns to sum up.
         steps: the steps in use.
         between: the long gaps between steps, from `between_steps.found`.
+        lengths: the length of each step in ns, without waits.
     """
     row, height = (pl.col("place") - FIRST).cast(pl.UInt32), steps.table.height
     placed = sums.filter(pl.col("place") >= FIRST).with_columns(row=row)
-    scaled = estimate(placed.filter(pl.col("row") < height), keys, columns, steps)
+    scaled = estimate(placed.filter(pl.col("row") < height), keys, columns, steps, lengths)
     apart = placed.filter(pl.col("row") >= height).with_columns(own=pl.col("row") - height).drop("row")
     outside = between_steps.estimate(apart.join(between.times.with_row_index("own"), on="own"), keys, columns, between)
     errors = [f"{column}_error" for column in columns]
@@ -174,70 +184,115 @@ def totals(
     return every.group_by(keys).agg(pl.col(columns).sum(), *known)
 
 
-def estimate(values: pl.DataFrame, keys: list[str], columns: list[str], steps: Steps) -> pl.DataFrame:
+def estimate(
+    values: pl.DataFrame, keys: list[str], columns: list[str], steps: Steps, lengths: pl.Series
+) -> pl.DataFrame:
     """Return sums over all steps, and the standard error of each sum.
 
-        sum     = sum over strata of (steps / recorded steps * sum over the recorded steps)
-        error^2 = sum over parts of max(steps^2 * (1 - recorded steps / steps) * d / 2, (u * sum of the part)^2)
+        sum     = sum over parts of (f * sum over strata of (steps / recorded steps * sum over the recorded steps))
+        f       = s + (1 - s) * r for times, 1 for counts
+        error^2 = sum over parts of max(steps^2 * (1 - s) * d / 2, ((f - 1) * sum of the part)^2)
+                  + (sum over parts of ((1 - s) * e * sum of the part))^2
 
     A stratum is a stretch of steps in which some steps were sampled. A part is a stratum, or several strata in a run
-    with more than `PARTS` strata. d is the mean of two squared differences of the value per step: one to the part
-    before, one to the part after. Parts whose steps were all recorded have no error, and are left out. u is 0 for
-    counts. For times (columns that end with "ns"), it tells how far the recorded steps of a part may be from the others
-    (`_unlike`): one burst that stands for thousands of steps has neighbours, but they tell little about these steps.
+    with more than `PARTS` strata. s is the share of recorded steps in a part. r tells how much longer the other steps
+    would be than the recorded steps if they had been recorded, too; e is its standard error (`_ratios`). d is the mean
+    of two squared differences of the value per step: one to the part before, one to the part after. Parts whose steps
+    were all recorded have no error, and are left out. The terms with f and e hold for times (columns that end with
+    "ns"): one burst that stands for thousands of steps has neighbours, but they tell little about how the time of these
+    steps is divided.
 
     Args:
         values: the sums of recorded steps by `keys` and `row` of `Steps.table`; a missing row counts as 0.
         keys: the columns to group by.
         columns: the columns to sum up.
         steps: the steps in use.
+        lengths: the length of each step in ns, without waits.
 
     Returns:
         `keys`, `columns` as Float64, and `<column>_error` for each column. The error is null if only one part has steps
         that were not recorded, because this part has no neighbour.
     """
-    table = steps.table.filter(pl.col("content") != "times").with_row_index("place")
-    placed = steps.table.with_row_index("row").filter(pl.col("content") != "times").select("row")
-    marked = placed.with_columns(weights(table), strata(table), table["recorded"])
+    wanted = steps.table["content"] != "times"
+    table = steps.table.filter(wanted).with_row_index("place")
+    placed = steps.table.with_row_index("row").filter(wanted).select("row")
+    marked = placed.with_columns(weights(table), strata(table), table["recorded"], length=lengths.filter(wanted))
     count = max(int(marked["stratum"].n_unique()), 1)
     marked = marked.with_columns(part=pl.col("stratum") * min(PARTS, count) // count)
-    parts = marked.group_by("part").agg(pl.len().alias("steps"), pl.col("recorded").sum()).sort("part")
-    parts = parts.join(_unlike(marked.with_columns(table["duration_ns"])), on="part", maintain_order="left")
+    parts = marked.group_by("part").agg(pl.len().alias("steps"), pl.col("recorded").mean().alias("share")).sort("part")
+    share = pl.col("share")
+    parts = parts.join(_ratios(marked), on="part", maintain_order="left")
+    parts = parts.with_columns(factor=share + (1 - share) * pl.col("ratio"))
     weighted = values.join(marked.filter("recorded").select("row", "weight", "part"), on="row")
     scaled = weighted.group_by(*keys, "part").agg(pl.col(columns).cast(pl.Float64).mul(pl.col("weight")).sum())
     every = weighted.select(keys).unique().join(parts, how="cross")
     full = every.join(scaled, on=[*keys, "part"], how="left").with_columns(pl.col(columns).fill_null(0.0))
-    share = 1 - pl.col("recorded") / pl.col("steps")
+    times = [column for column in columns if column.endswith("ns")]
+    full = full.with_columns(pl.col(column) * pl.col("factor") for column in times)
     sums = full.group_by(keys).agg(pl.col(columns).sum())
-    drawn = full.filter(share > 0).sort(*keys, "part")
+    drawn = full.filter(share < 1).sort(*keys, "part")
     if drawn.is_empty():
         return sums.with_columns(pl.lit(0.0).alias(f"{column}_error") for column in columns)
     found = []
     for column in columns:
         each = pl.col(column) / pl.col("steps")
         before, after = (each.diff(n).pow(2).over(keys) for n in (1, -1))
-        square = pl.col("steps").cast(pl.Float64).pow(2) * share * pl.mean_horizontal(before, after) / 2
-        if column.endswith("ns"):
-            unlike = (pl.col("unlike") * pl.col(column)).pow(2)
+        square = pl.col("steps").cast(pl.Float64).pow(2) * (1 - share) * pl.mean_horizontal(before, after) / 2
+        if column in times:
+            unlike = ((pl.col("factor") - 1) * pl.col(column)).pow(2)
             square = pl.when(square.is_not_null()).then(pl.max_horizontal(square, unlike))
-        found.append(pl.when(square.is_not_null().all()).then(square.sum().sqrt()).alias(f"{column}_error"))
+        whole = square.sum()
+        if column in times:
+            whole += ((1 - share) * pl.col("doubt") * pl.col(column)).sum().pow(2)
+        found.append(pl.when(square.is_not_null().all()).then(whole.sqrt()).alias(f"{column}_error"))
     return sums.join(drawn.group_by(keys).agg(found), on=keys, how="left")
 
 
-def _unlike(marked: pl.DataFrame) -> pl.DataFrame:
-    """Return `part` and `unlike`: the relative difference between the recorded steps of a part and its other steps.
+def _ratios(marked: pl.DataFrame) -> pl.DataFrame:
+    """Return how the lengths of the steps of each part compare with those of the recorded ones: a ratio estimate.
 
-        unlike = |m - (r - c)| / r * (1 - recorded steps / steps)
+        ratio = (mean length of the steps without records + c) / mean length of the recorded steps
+        c     = median over strata of (median length of the recorded steps - median length of the steps next to them)
+        doubt = standard error of c / mean length of the recorded steps
 
-    r is the median length of the recorded steps, m that of the others, and c the median of r - m over all parts, which
-    is the cost of recording. The result is 0 where all steps were recorded.
+    So c is the cost of recording, which the times of the recorded steps contain. Steps next to a burst ran at nearly
+    the same time as the burst (`_beside`). A step counts with at most `LONGEST` times the median length. The standard
+    error of a median is 1.2533 times that of a mean, and 1.4826 times the median absolute deviation is the standard
+    deviation of a normal distribution (Cochran, Sampling Techniques, 6.1, for the ratio estimate).
 
     Args:
-        marked: the steps with `part`, `recorded` and `duration_ns`.
+        marked: the steps with `part`, `stratum`, `recorded` and `length`.
+
+    Returns:
+        `part`, `ratio` and `doubt`.
     """
-    length = pl.col("duration_ns")
-    known, other = length.filter("recorded").median(), length.filter(~pl.col("recorded")).median()
-    parts = marked.group_by("part").agg(known.alias("r"), other.alias("m"), (~pl.col("recorded")).mean().alias("rest"))
-    cost = (pl.col("r") - pl.col("m")).median().fill_null(0.0)
-    unlike = (pl.col("m") - pl.col("r") + cost).abs() / pl.col("r") * pl.col("rest")
-    return parts.select("part", unlike.fill_null(0.0).alias("unlike"))
+    length, recorded = pl.col("length"), pl.col("recorded")
+    table = marked.with_columns(pl.min_horizontal("length", LONGEST * length.median()), beside=_beside(marked))
+    both = table.group_by("stratum").agg(cost=length.filter("recorded").median() - length.filter("beside").median())
+    both = both.drop_nulls("cost")
+    away = (pl.col("cost") - pl.col("cost").median()).abs().median()
+    cost, spread, number = both.select(pl.col("cost").median(), away.alias("spread"), pl.len()).fill_null(0.0).row(0)
+    error = 1.2533 * 1.4826 * spread / max(number, 1) ** 0.5
+    own = length.filter("recorded").mean()
+    ratio = (length.filter(~recorded).mean() + cost) / own
+    parts = table.group_by("part").agg(ratio=ratio, doubt=error / own)
+    return parts.with_columns(pl.col("ratio").fill_null(1.0), pl.col("doubt").fill_null(0.0))
+
+
+def _beside(marked: pl.DataFrame) -> pl.Series:
+    """Return for each step whether it is next to a burst and was not recorded, Boolean.
+
+    Next to a burst of n steps are `BESIDE` * n steps on either side, but not the step after it: there, records are
+    switched off, which takes time.
+
+    Args:
+        marked: the steps with `recorded`.
+    """
+    numbered = marked.select("recorded", run=pl.col("recorded").rle_id())
+    table = numbered.with_columns(size=pl.len().over("run"), place=pl.int_range(pl.len()).over("run"))
+    runs = table.group_by("run", maintain_order=True).agg(pl.col("size").first())
+    around = runs.select("run", before=pl.col("size").shift(1), after=pl.col("size").shift(-1))
+    before = pl.col("place").is_between(1, BESIDE * pl.col("before")).fill_null(False)
+    after = (pl.col("size") - pl.col("place") <= BESIDE * pl.col("after")).fill_null(False)
+    both = table.join(around, on="run", maintain_order="left")
+    return both.select(beside=(before | after) & ~pl.col("recorded")).to_series()
