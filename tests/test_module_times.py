@@ -41,7 +41,29 @@ def test_none_is_named_where_none_has_most_of_the_time():
     assert longer({}, rank()) == "" and longer(rank(), {}) == ""
 
 
-def test_modules_that_no_other_rank_has_are_not_compared():
-    assert longer(rank(Stage2_layers_0=900), rank(), rank()) == ""
+def test_a_module_that_only_the_late_rank_has_is_its_extra_work():
+    assert longer(rank(Aux_layers_0=900), rank(), rank()) == "Aux.layers.0"
     # the part is new in a module that the others have
     assert longer(rank() | {"host": {"Net.layers.1": 90 * US}}, rank(), part="host") == "Net.layers.1"
+
+
+def stage(count, first=0, optimizer=50):
+    """Return the times of a stage of a pipeline: `count` layers of 500 us, and an optimizer."""
+    layers = {f"Net.layers.{number}": 500 * US for number in range(first, first + count)}
+    return {"computing": {"": 300 * US, "Net": 20 * US, "SGD": optimizer * US, **layers}}
+
+
+def test_a_longer_stage_of_a_pipeline_is_late_because_of_its_layers_not_because_of_its_optimizer():
+    # the layers are numbered in each stage anew: the longer stage has all layers of the other one, and more
+    assert longer(stage(12, optimizer=200), stage(3)) == "Net.layers"
+    # the layers are numbered throughout: the rank may have more layers, or be slower in all of them
+    assert longer(stage(12, first=3, optimizer=200), stage(3)) == ""
+    # the optimizer of the later stage is slow; its layers are not
+    assert longer(stage(3, first=3, optimizer=900), stage(3)) == "SGD"
+    # two copies of each stage: the late one is compared with its own copy
+    late = stage(3, first=3)
+    late["computing"]["Net.layers.4"] *= 2
+    assert longer(late, stage(3), stage(3, first=3), stage(3)) == "Net.layers.4"
+    # another network in each stage
+    other = {"computing": {"": 300 * US, "Head.mlp": 5_000 * US, "SGD": 90 * US}}
+    assert longer(other, stage(3)) == ""

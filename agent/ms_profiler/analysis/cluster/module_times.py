@@ -19,7 +19,8 @@ ModuleTimes = Mapping[str, Mapping[str, int]]
 #: the parts in which a module works; waits for data or for other ranks say nothing about the module around them
 WORK: Final = (bounds.COMPUTING, bounds.LAUNCH, bounds.HOST, bounds.BLOCKED)
 #: A module is named if it has at least the share `_MOST` of the time by which a part takes longer than on other ranks,
-#: and if this is at least `_ABOVE` times its share of the part on these ranks: a rank may be slower in all modules.
+#: and if this is at least `_ABOVE` times its share of the part on these ranks: a rank may be slower in all modules. The
+#: last condition does not matter if it has `_MOST` of this time in modules that take no time on these ranks.
 _MOST: Final = 0.5
 _ABOVE: Final = 1.25
 #: A part is far longer in a step if it takes more than `_FAR` times its median, and at least the part `_MUCH` of the
@@ -102,29 +103,47 @@ def _far(measures: "Measures", rows: list[int]) -> dict[str, list[int]]:
 def longer(part: str, own: ModuleTimes, others: Sequence[ModuleTimes]) -> str:
     """Return the path of the module that takes most of the time by which a part takes longer; empty if none does.
 
-    The time of the other ranks is the median of those that have the module. Modules that no other rank has, as those of
-    another stage of a pipeline, cannot be compared.
+    The rank is compared with its peers: the ranks that have the most of its modules. The time of the peers is their
+    median. If the rank has all modules of its peers, further modules are extra work. Otherwise, as in another stage of
+    a pipeline, the time of a module that only one side has counts for the innermost module around it that both have.
 
     Args:
         part: a part of the step.
         own: the times of the rank.
         others: the times of the other ranks.
     """
-    usual: dict[str, int] = {}
-    for path in _paths(own):
-        known = [each.get(part, {}).get(path, 0) for each in others if path in _paths(each)]
-        if known:
-            usual[path] = int(statistics.median(known))
-    more = {path: own.get(part, {}).get(path, 0) - time for path, time in usual.items()}
+    paths = _paths(own)
+    alike = [len(paths & _paths(each)) for each in others]
+    peers = [each for each, number in zip(others, alike, strict=True) if number == max(alike) > 0]
+    if not peers:
+        return ""
+    common = paths.intersection(*map(_paths, peers))
+    if all(_paths(each) <= paths for each in peers):
+        common = paths
+    mine, *theirs = (_within(common, each.get(part, {})) for each in (own, *peers))
+    usual = {path: int(statistics.median(each.get(path, 0) for each in theirs)) for path in common | {""}}
+    more = {path: mine.get(path, 0) - time for path, time in usual.items()}
     excess, whole = sum(more.values()), max(sum(usual.values()), 1)
     if excess <= 0:
         return ""
     tree = Tree({path: change for path, change in more.items() if path})
     for path, inside in tree.explained(excess * _MOST):
         share = sum(more[each] for each in inside) / excess
-        if share >= max(_MOST, _ABOVE * sum(usual[each] for each in inside) / whole):
+        extra = sum(more[each] for each in inside if not usual[each]) / excess
+        if extra >= _MOST or share >= max(_MOST, _ABOVE * sum(usual[each] for each in inside) / whole):
             return path
     return ""
+
+
+def _within(common: set[str], times: Mapping[str, int]) -> dict[str, int]:
+    """Return the times by modules of `common` only: the time of another module counts for the one around it."""
+    found: dict[str, int] = {}
+    for path, ns in times.items():
+        around = path
+        while around and around not in common:
+            around = around.rpartition(".")[0]
+        found[around] = found.get(around, 0) + ns
+    return found
 
 
 def _paths(known: ModuleTimes) -> set[str]:
