@@ -42,6 +42,7 @@ TORCH_RANKS = {
     "late": ("late-rank", "host-waits"),
     "late-python": ("late-rank", "host-bound"),
     "every-pass": ("communication-bound", "communication-bound"),
+    "gather": ("communication-bound", "communication-bound"),
     "ranks": ("", ""),
 }
 MINDSPORE = {
@@ -331,3 +332,5 @@ def test_ranks_that_wait_for_a_late_one_and_the_late_one_itself(planted, program
         agrees(result)
         if kind == "every-pass":
             assert "each of the 4 backward passes of a step exchanges" in summary(result)["advice"][0]["evidence"]
+        gathers = "AllGather, which the script calls once a step" in json.dumps(summary(result)["advice"])
+        assert gathers == (kind == "gather"), summary(result)["advice"]

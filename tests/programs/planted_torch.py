@@ -118,13 +118,18 @@ def busy(seconds):
 
 
 def ranks(kind):
-    """Train on several ranks. With "late...", the last rank is late; "every-pass" exchanges gradients in each pass."""
+    """Train on several ranks.
+
+    With "late...", the last rank is late. "every-pass" exchanges gradients in each pass, "gather" gathers a tensor in
+    each step.
+    """
     from torch.nn.parallel import DistributedDataParallel
 
     torch.distributed.init_process_group("gloo")
     late = torch.distributed.get_rank() == torch.distributed.get_world_size() - 1
     model = DistributedDataParallel(network(1024 if kind == "every-pass" else 256))
     optimizer = torch.optim.SGD(model.parameters(), lr=0.01)
+    kept = torch.ones(8 << 20)
     for _ in range(20):
         x, y = batch(2048)  # with 1,024 samples, exchanges take 18 % of a step, and 37 % on a busy machine
         if late and kind == "late":
@@ -135,6 +140,9 @@ def ranks(kind):
             x, y = batch(16)
             for _ in range(3):
                 nn.functional.cross_entropy(model(x), y).backward()
+        if kind == "gather":
+            x, y = batch(16)
+            torch.distributed.all_gather([torch.empty(8 << 20) for _ in range(2)], kept)
         train(model, optimizer, x, y)
     torch.distributed.destroy_process_group()
 

@@ -33,6 +33,7 @@ from ms_profiler.analysis.metrics import (
     repeated_compiling,
     replicas,
     scheduling,
+    script_exchanges,
     strain,
     tensor_growth,
 )
@@ -72,6 +73,7 @@ class Diagnosis:
         recompiles: repeated compilations: `step` (row of `steps.table`), `text`.
         again: what the steps compiled after the first compilation; None if this was warm-up.
         exchanged: the backward passes of a step that each exchange the gradients; None if at most one does.
+        called: the exchange that the script calls between the passes, and that takes much of the communication.
         growth: the growth of the memory of tensors, or of the process if tensors are unknown; None without growth.
         on_device: the growth of the memory of tensors on a device; None without growth.
         pauses: the garbage collections of Python in the same steps.
@@ -109,6 +111,7 @@ class Diagnosis:
     links: list[links.Slow]
     waits: pl.DataFrame
     exchanged: exchanged_passes.Exchanged | None = None
+    called: script_exchanges.Called | None = None
     on_device: Growth | None = None
     files: str = checkpoint_files.WRITES
     modules: dict[str, str] = field(default_factory=dict)
@@ -261,6 +264,7 @@ def diagnose(
         pauses=pauses.pauses(spans, recording.names, steps, rows if every is None else every.rows.to_list()),
         packets=packets.packets(calls),
         exchanged=exchanged_passes.found(replicated[1], steps, rows, spans, calls, recording.names),
+        called=script_exchanges.found(calls, own_spans, pieces, rows),
         links=links.slow(links.bandwidths(calls)),
         files=checkpoint_files.does(spans, recording.names, steps),
         waits=dataset.waits(own_spans if every is None else other_steps.fetches(spans, steps, rows), recording.names),

@@ -67,6 +67,15 @@ def waits(found: Diagnosis, facts: Facts) -> Iterator[Advice]:
         "Overlap gradient exchange with the backward pass, or exchange fewer bytes; "
         "if one rank is late, all others wait for it here: compare the ranks."
     )
+    if found.called is not None:
+        name, part, count = found.called
+        times = f"in one of {1 / count:,.0f} steps" if round(count) < 1 else f"{count:,.0f} times a step"
+        times = "once a step" if round(count) == 1 else times
+        evidence += f"; {percent(part)} of it is in {name}, which the script calls {times} outside of the passes"
+        action = (
+            f"Call {name} less often, or with fewer bytes: for example gather tensors in place of objects, and metrics "
+            "only when they are shown; if one rank is late, all others wait for it here: compare the ranks."
+        )
     if found.exchanged is not None:
         passes, count, sharded = found.exchanged
         evidence += f"; each of the {passes} backward passes of a step exchanges {size(count)} of gradients"
