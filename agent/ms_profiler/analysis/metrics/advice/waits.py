@@ -261,5 +261,5 @@ def exchanges(found: Diagnosis, facts: Facts) -> Iterator[Advice]:
         f"{small.small} of {small.count} exchanges have less than {size(small.half_bytes)}: most of their time is "
         f"latency ({length(small.latency_ns)}); they take {percent(small.time_share)} of the time of exchanges and "
         f"move {percent(small.bytes_share)} of the bytes",
-        "Exchange more at once: larger gradient buckets, fused all-reduce.",
+        "Exchange more at once: larger gradient buckets, larger units of sharded parameters, fused all-reduce.",
     )
