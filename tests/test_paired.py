@@ -150,6 +150,20 @@ def test_a_step_with_other_work_that_was_not_sampled_does_not_make_a_total_longe
     assert abs(found - 0.6 * STEP * 2000) <= 2 * error
 
 
+@pytest.mark.parametrize(
+    "slow",
+    [
+        lambda number: 0.0 if number % 470 < BURST else 1.0,  # the recorded steps only wait
+        lambda number: 5.0 if BURST <= number % 470 < 5 * BURST else 1.0,  # those next to them are slow
+    ],
+)
+def test_an_estimate_that_the_lengths_of_the_steps_mislead_says_so_in_its_error(slow):
+    steps, _, recorded = few(slow)
+    found, error = total(steps, dict.fromkeys(recorded, 100))
+    assert 0 < found <= 100 * 2000 * sampling.LONGEST
+    assert error >= 0.4 * abs(found - 100 * 2000) > 0, "five bursts, each with an error of its own"
+
+
 def test_totals_of_gaps_that_are_mostly_recorded_on_a_slow_machine_have_an_error_that_holds():
     """A fifth of the gaps takes 20 times as long. Of these, most are recorded; of the others, few."""
     inside = 0

@@ -39,6 +39,7 @@ def look(*exchanges, exposed=((0, 40), (60, 100)), every=1):
     [
         ([("AllGather", 60, 70), ("AllGather", 70, 100)], Called("AllGather", 0.5, 2.0)),
         ([("AllGather", 60, 70), ("Broadcast", 70, 100)], Called("Broadcast", 0.375, 1.0)),
+        ([("AllGather", 60, 90), ("AllGather", 70, 100)], Called("AllGather", 0.5, 2.0)),  # at the same time
         ([("AllGather", 60, 70)], None),  # an eighth of the communication
         ([("AllGather", 10, 30), ("AllGather", 35, 55)], None),  # parameters that are sharded
         ([("AllReduce", 60, 100)], None),  # the script's own exchange of gradients

@@ -19,7 +19,8 @@ from ms_profiler.store.format import CATEGORY_FINE, Category, StepSource
 PARTS: Final = 256
 #: a burst of n recorded steps is compared with up to `BESIDE * n` steps on either side
 BESIDE: Final = 2
-#: a step that is longer than this multiple of the median counts as this multiple
+#: A step that is longer than this multiple of the median counts as this multiple. This number is the largest ratio of
+#: lengths, and 1 / this number the smallest.
 LONGEST: Final = 8
 #: The place of a span is a number that tells how the span counts. `LEFT_OUT`: not at all, because its step was not
 #: sampled. `EXACT`: once. `FIRST` + n: scaled by the weight of its stretch of steps; n is the row of the first recorded
@@ -191,7 +192,7 @@ def estimate(
 
         sum     = sum over parts of (f * sum over strata of (steps / recorded steps * sum over the recorded steps))
         f       = s + (1 - s) * r for times, 1 for counts
-        error^2 = sum over parts of max(steps^2 * (1 - s) * d / 2, ((f - 1) * sum of the part)^2)
+        error^2 = sum over parts of max(steps^2 * (1 - s) * d / 2, ((1 - 1 / f) * sum of the part)^2)
                   + (sum over parts of ((1 - s) * e * sum of the part))^2
 
     A stratum is a stretch of steps in which some steps were sampled. A part is a stratum, or several strata in a run
@@ -239,7 +240,7 @@ def estimate(
         before, after = (each.diff(n).pow(2).over(keys) for n in (1, -1))
         square = pl.col("steps").cast(pl.Float64).pow(2) * (1 - share) * pl.mean_horizontal(before, after) / 2
         if column in times:
-            unlike = ((pl.col("factor") - 1) * pl.col(column)).pow(2)
+            unlike = ((1 - 1 / pl.col("factor")) * pl.col(column)).pow(2)
             square = pl.when(square.is_not_null()).then(pl.max_horizontal(square, unlike))
         whole = square.sum()
         if column in times:
@@ -252,7 +253,8 @@ def _ratios(marked: pl.DataFrame) -> pl.DataFrame:
     """Return how the lengths of the steps of each part compare with those of the recorded ones: a ratio estimate.
 
         ratio = (mean length of the steps without records + c) / mean length of the recorded steps
-        c     = median over strata of (median length of the recorded steps - median length of the steps next to them)
+        c     = median over strata of (median length of the recorded steps - median length of the steps next to them),
+                at least 0
         doubt = standard error of c / mean length of the recorded steps
 
     So c is the cost of recording, which the times of the recorded steps contain. Steps next to a burst ran at nearly
@@ -272,11 +274,14 @@ def _ratios(marked: pl.DataFrame) -> pl.DataFrame:
     both = both.drop_nulls("cost")
     away = (pl.col("cost") - pl.col("cost").median()).abs().median()
     cost, spread, number = both.select(pl.col("cost").median(), away.alias("spread"), pl.len()).fill_null(0.0).row(0)
-    error = 1.2533 * 1.4826 * spread / max(number, 1) ** 0.5
+    cost, error = max(cost, 0.0), 1.2533 * 1.4826 * spread / max(number, 1) ** 0.5
     own = length.filter("recorded").mean()
-    ratio = (length.filter(~recorded).mean() + cost) / own
+    ratio = ((length.filter(~recorded).mean() + cost) / own).clip(1 / LONGEST, LONGEST)
     parts = table.group_by("part").agg(ratio=ratio, doubt=error / own)
-    return parts.with_columns(pl.col("ratio").fill_null(1.0), pl.col("doubt").fill_null(0.0))
+    known = pl.col("ratio", "doubt").is_finite()  # not if the recorded steps only wait
+    return parts.with_columns(pl.when(known).then(pl.col("ratio", "doubt"))).with_columns(
+        pl.col("ratio").fill_null(1.0), pl.col("doubt").fill_null(0.0)
+    )
 
 
 def _beside(marked: pl.DataFrame) -> pl.Series:

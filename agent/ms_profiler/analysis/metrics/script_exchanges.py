@@ -47,9 +47,9 @@ def found(calls: pl.DataFrame, own: pl.DataFrame, pieces: pl.DataFrame, rows: li
     known = known.filter(intervals.locate(known["start_ns"], passes).is_null())
     exposed = intervals.union(pieces.filter(pl.col("part") == bounds.COMMUNICATION))
     whole = intervals.total_ns(exposed)
-    each = [
-        Called(str(name), intervals.total_ns(intervals.intersect(one, exposed)) / max(whole, 1), one.height / len(rows))
-        for (name,), one in known.group_by("operation", maintain_order=True)
-    ]
+    each = []
+    for (name,), one in known.group_by("operation", maintain_order=True):
+        taken = intervals.total_ns(intervals.intersect(intervals.union(one), exposed))
+        each.append(Called(str(name), taken / max(whole, 1), one.height / len(rows)))
     most = max(each, key=lambda called: called.share, default=None)
     return most if most is not None and most.share >= _LEAST else None
