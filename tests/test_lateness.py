@@ -1,5 +1,7 @@
 """The late ranks and their causes are found from made-up own times of the ranks."""
 
+from dataclasses import replace
+
 import polars as pl
 import pytest
 from ms_profiler.analysis.cluster import (
@@ -14,7 +16,7 @@ from ms_profiler.analysis.cluster import (
 from ms_profiler.analysis.cluster.late_causes import STOPPED
 from ms_profiler.analysis.cluster.rank_account import PARTS, STEPS, STILL, RankAccount
 from ms_profiler.analysis.cluster.whole_job import WholeJob
-from ms_profiler.analysis.metrics import bounds
+from ms_profiler.analysis.metrics import bounds, stretches
 
 MS = 1_000_000
 
@@ -160,6 +162,46 @@ def test_more_work_on_the_processor_is_the_cause_where_no_part_explains_it():
     assert late_causes.causes(table, [late])[1].kind == late_causes.UNKNOWN
     found = late_causes.causes(table, [late], frozenset(), {1: 150 * MS})[1]
     assert (found.kind, found.excess_ns) == (late_causes.WORK, 150 * MS)
+
+
+def unseen(table, rank, steps):
+    """Return the parts as they are if the rank did not sample some steps: only the time between steps is known."""
+    here = (pl.col("rank") == rank) & pl.col("step").is_in(steps)
+    gap = {"rank": rank, "step": steps, "part": stretches.BETWEEN, "duration_ns": 1000}
+    return pl.concat([table.filter(~here), pl.DataFrame(gap, table.schema)])
+
+
+def test_parts_of_the_examined_steps_stand_for_all_steps_of_a_rank_that_is_late_in_most():
+    usual, mine = {bounds.COMPUTING: 8, bounds.HOST: 1}, {bounds.COMPUTING: 28, bounds.HOST: 1}
+    late = lateness.Late(1, 200 * MS, 0.6, 10, 3, 20 * MS, 2)
+    exact = late_causes.causes(parts([usual, mine, usual]), [late], steps=10)[1]
+    assert (exact.kind, exact.excess_ns, exact.examined) == (bounds.COMPUTING, 200 * MS, None)
+    some = unseen(parts([usual, mine, usual]), 1, [0, 1, 2, 5, 7, 9])
+    found = late_causes.causes(some, [late], steps=10)[1]
+    assert (found.kind, found.excess_ns, found.examined) == (bounds.COMPUTING, 200 * MS, 4)
+    # the other ranks sampled other steps: nothing can be compared
+    apart = unseen(unseen(some, 0, [3, 4, 6, 8]), 2, [3, 4, 6, 8])
+    assert late_causes.causes(apart, [late], steps=10)[1].kind == late_causes.UNKNOWN
+    # no rank sampled them: the other steps still tell
+    both = unseen(unseen(some, 0, [0, 1, 2]), 2, [0, 1, 2])
+    assert late_causes.causes(both, [late], steps=10)[1].excess_ns == 200 * MS
+
+
+def test_work_between_steps_is_known_in_all_steps_and_counts_once():
+    usual = {bounds.COMPUTING: 8, bounds.HOST: 1}
+    table = unseen(parts([usual, usual, usual]), 1, [0, 1, 2, 3, 5])
+    saved = {"rank": 1, "step": [3], "part": bounds.CHECKPOINT, "duration_ns": 90 * MS}
+    checked = {"rank": 1, "step": [5], "part": stretches.EVALUATION, "duration_ns": 70 * MS}
+    added = pl.concat([table, *(pl.DataFrame(rows, table.schema) for rows in (saved, checked))])
+    often = lateness.Late(1, 160 * MS, 0.6, 10, 3, 20 * MS, 2)
+    found = late_causes.causes(added, [often], steps=10)[1]
+    assert (found.kind, found.parts[bounds.CHECKPOINT], found.parts[stretches.EVALUATION]) == (
+        bounds.CHECKPOINT,
+        90 * MS,
+        70 * MS,
+    )
+    once = replace(often, excess_ns=70 * MS, moments=(5,))
+    assert late_causes.causes(added, [once], steps=10)[1].kind == stretches.EVALUATION
 
 
 def test_a_standstill_in_one_step_is_a_stop():

@@ -162,6 +162,7 @@ def _late(job: WholeJob, late: Late, cause: Cause) -> dict[str, Any]:
         "period": late.period,
         "last_in_steps": late.steps,
         "parts_ms": {part: _ms(excess) for part, excess in cause.parts.items() if excess},
+        "parts_estimated_from_steps": cause.examined,
         "delays": None
         if chain is None
         else {

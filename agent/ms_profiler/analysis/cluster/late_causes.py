@@ -2,6 +2,10 @@
 
 The parts of steps are those of `metrics.bounds`, such as computing or waiting for data. Time between steps has parts,
 too (`step_gaps`).
+
+The parts of a step are known only if the step was examined: with `overhead_budget`, some steps are not sampled, and
+ranks may sample different steps. Time between steps is known everywhere. So a rank is compared with ranks of which as
+much is known in the step. If it is late in most steps, the examined steps stand for all of them.
 """
 
 import statistics
@@ -11,7 +15,7 @@ from typing import Final
 
 import polars as pl
 
-from ms_profiler.analysis.cluster import module_times
+from ms_profiler.analysis.cluster import module_times, step_gaps
 from ms_profiler.analysis.cluster.lateness import Late
 from ms_profiler.analysis.cluster.rank_account import STILL
 from ms_profiler.analysis.metrics import bounds, stretches
@@ -55,7 +59,12 @@ SENTENCES: Final = {
 #: were late by chance had 0.95 to 1.2 times, and up to 0.29.
 MORE: Final = 1.35
 EXPLAINS: Final = 0.4
-_KEYS: Final = ["step", "part"]
+#: what is known of a rank in a step: the parts of the time between steps only, or also those of the step; `_BETWEEN`
+#: marks parts that only time between steps has
+_BETWEEN, _EXAMINED, _UNSEEN = "between steps", "examined", "not examined"
+_KEYS: Final = ["step", "part", "kind"]
+#: times that are scaled by at least this factor are called estimates; the first steps are never examined
+SCALED: Final = 1.1
 
 
 @dataclass(frozen=True)
@@ -69,6 +78,7 @@ class Cause:
             process's processor time, minus that of other ranks. It is the whole lateness of a rank that would not be
             late without its waits for processors.
         parts: part -> its excess in ns (computed like `excess_ns`), the largest first.
+        examined: number of steps from which these times are estimated; None if they are exact.
         name: the module or the operator that takes most of the part; empty if it is unknown.
     """
 
@@ -77,6 +87,7 @@ class Cause:
     excess_ns: int
     parts: dict[str, int]
     name: str = ""
+    examined: int | None = None
 
     @property
     def sentence(self) -> str:
@@ -86,7 +97,11 @@ class Cause:
 
 
 def causes(
-    parts: pl.DataFrame, late: list[Late], hindered: Set[int] = frozenset(), worked: Mapping[int, int] | None = None
+    parts: pl.DataFrame,
+    late: list[Late],
+    hindered: Set[int] = frozenset(),
+    worked: Mapping[int, int] | None = None,
+    steps: int = 0,
 ) -> dict[int, Cause]:
     """Return the cause of each late rank, by rank.
 
@@ -99,31 +114,24 @@ def causes(
             cause of their lateness, no matter what `parts` says.
         worked: rank -> by how much longer it worked on processors than other ranks, ns; 0 if hardly longer. A rank
             whose processor time is unknown is left out.
+        steps: the number of steps in which the lateness is known; 0 if the parts are known in all of them.
     """
     worked = worked or {}
-    names = [found.rank for found in late]
-    known = parts.filter(pl.col("part") != bounds.COMMUNICATION)
-    own, others = known.filter(pl.col("rank").is_in(names)), known.filter(~pl.col("rank").is_in(names))
-    usual = _medians(others)
-    seen = others.select("step").unique()
-    mine = own.join(seen, on="step", how="semi").select("rank", *_KEYS, "duration_ns")
-    # if a rank's steps lack a part, its time counts as 0 ns
-    lacking = mine.select("rank", "step").unique().join(usual, on="step").select("rank", *_KEYS, -pl.col("median"))
-    excess = pl.concat([mine.rename({"duration_ns": "excess"}), lacking.rename({"median": "excess"})])
-    moments = [(found.rank, step) for found in late for step in found.moments]
-    some = pl.DataFrame(moments, {"rank": pl.Int64, "step": pl.Int64}, orient="row")
-    often = [found.rank for found in late if not found.moments]
-    counted = [excess.filter(pl.col("rank").is_in(often)), excess.join(some, on=["rank", "step"], how="semi")]
-    sums = (
-        pl.concat(counted)
-        .group_by("rank", "part")
-        .agg(pl.col("excess").sum())
-        .sort("rank", "excess", "part", descending=[False, True, False])
-    )
-    table: dict[int, dict[str, int]] = {}
-    for rank, part, value in sums.iter_rows():
-        table.setdefault(rank, {})[part] = value
-    found = {each.rank: _cause(each, table.get(each.rank, {})) for each in late}
+    excess = _excess(parts, [found.rank for found in late])
+    found = {}
+    for each in late:
+        own = excess.filter(pl.col("rank") == each.rank)
+        if each.moments:
+            own = own.filter(pl.col("step").is_in(each.moments))
+        examined = own.filter(pl.col("kind") == _EXAMINED)
+        known = max(examined["step"].n_unique(), 1)
+        factor = max((len(each.moments) or steps) / known, 1.0) if each.often else 1.0
+        inside = pl.col("excess").filter(pl.col("kind") == _EXAMINED).sum()
+        # where only the time between steps is known, a part may have more of it than the examined steps tell
+        value = pl.max_horizontal(inside * factor, pl.col("excess").sum()).cast(pl.Int64)
+        sums = own.group_by("part").agg(value.alias("excess")).sort("excess", "part", descending=[True, False])
+        cause = _cause(each, dict(sums.iter_rows()))
+        found[each.rank] = replace(cause, examined=known if factor >= SCALED else None)
     for each in late:
         if each.rank in hindered:
             found[each.rank] = replace(found[each.rank], kind=bounds.RUNNABLE, excess_ns=each.excess_ns)
@@ -131,6 +139,41 @@ def causes(
             found[each.rank] = _by_itself(each, found[each.rank], worked.get(each.rank))
     dropped = {each.rank for each in late if each.moments and found[each.rank].kind in _OF_OTHERS}
     return {rank: cause for rank, cause in found.items() if rank not in dropped}
+
+
+def _excess(parts: pl.DataFrame, names: list[int]) -> pl.DataFrame:
+    """Return the time of each part beyond that of the other ranks: `rank`, `step`, `part`, `kind`, `excess` in ns.
+
+    Args:
+        parts: the parts of all ranks' steps: `rank`, and the columns of `rank_account.PARTS`.
+        names: the late ranks.
+    """
+    seen = (~pl.col("part").is_in(step_gaps.ALL)).any()
+    kind = pl.when(seen).then(pl.lit(_EXAMINED)).otherwise(pl.lit(_UNSEEN)).alias("kind")
+    states = parts.group_by("rank", "step", maintain_order=True).agg(kind)
+    kinds = pl.concat([states, states.with_columns(kind=pl.lit(_BETWEEN))])
+    between = pl.when(pl.col("part").is_in(step_gaps.PARTS)).then(pl.lit(_BETWEEN)).otherwise("kind").alias("kind")
+    known = parts.filter(pl.col("part") != bounds.COMMUNICATION).join(states, on=["rank", "step"]).with_columns(between)
+    is_late = pl.col("rank").is_in(names)
+    usual = _medians(known.filter(~is_late), kinds.filter(~is_late))
+    others = kinds.filter(~is_late).select("step", "kind").unique()
+    mine = known.filter(is_late).join(others, on=["step", "kind"], how="semi")
+    # if a rank's steps lack a part, its time counts as 0 ns
+    lacking = kinds.filter(is_late).join(usual, on=["step", "kind"])
+    # a part between steps may be compared with ranks of which more is known: the true excess is at least as large
+    alone = known.filter(is_late, pl.col("kind") == _UNSEEN).join(others, on=["step", "kind"], how="anti")
+    more = others.filter(pl.col("kind") == _EXAMINED).select("step")
+    theirs = usual.filter(pl.col("kind") == _EXAMINED).drop("kind")
+    least = alone.join(more, on="step", how="semi").join(theirs, on=["step", "part"], how="left")
+    beyond = (pl.col("duration_ns") - pl.col("median").fill_null(0)).clip(lower_bound=0)
+    columns = ["rank", *_KEYS]
+    return pl.concat(
+        [
+            mine.select(*columns, excess="duration_ns"),
+            lacking.select(*columns, excess=-pl.col("median")),
+            least.select(*columns, excess=beyond),
+        ]
+    )
 
 
 def worked(steps: Mapping[int, pl.DataFrame], late: list[Late]) -> dict[int, int]:
@@ -182,10 +225,15 @@ def _by_itself(late: Late, found: Cause, more_ns: int | None) -> Cause:
     return found if alone.excess_ns <= 0 or alone.kind == UNKNOWN else replace(alone, parts=found.parts)
 
 
-def _medians(parts: pl.DataFrame) -> pl.DataFrame:
-    """Return `step`, `part` and `median` over the ranks that have the step. A rank without the part counts as 0 ns."""
-    count = parts.group_by("step").agg(pl.col("rank").n_unique().cast(pl.Int64).alias("count"))
-    sorted_times = parts.group_by(_KEYS).agg(pl.col("duration_ns").sort()).join(count, on="step")
+def _medians(parts: pl.DataFrame, kinds: pl.DataFrame) -> pl.DataFrame:
+    """Return `step`, `part`, `kind` and `median` over the ranks of this kind. A rank without the part counts as 0 ns.
+
+    Args:
+        parts: the parts with `rank`, `kind` and the columns of `rank_account.PARTS`.
+        kinds: what is known: `rank`, `step` and `kind`.
+    """
+    count = kinds.group_by("step", "kind").agg(pl.col("rank").n_unique().cast(pl.Int64).alias("count"))
+    sorted_times = parts.group_by(_KEYS).agg(pl.col("duration_ns").sort()).join(count, on=["step", "kind"])
     none = pl.col("count") - pl.col("duration_ns").list.len().cast(pl.Int64)
     middles = []
     for less in (1, 0):

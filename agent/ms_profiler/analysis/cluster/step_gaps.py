@@ -15,6 +15,8 @@ if TYPE_CHECKING:
 PARTS: Final = (stretches.EVALUATION, "rollout", "profiling", stretches.NETWORK, stretches.BETWEEN)
 #: phases of the stepping thread that occur within steps and between them
 _PHASES: Final = (bounds.COMMUNICATION, bounds.DATA, bounds.COMPILE, bounds.CHECKPOINT, bounds.SYNC)
+#: all parts that time between steps may have
+ALL: Final = (*PARTS, *_PHASES, bounds.BLOCKED)
 _PLACED: Final = pl.Schema({"step": pl.Int64, "part": pl.String, "start_ns": pl.Int64, "end_ns": pl.Int64})
 #: categories of spans that name the work between steps, the preferred one first
 _NAMING: Final = (Category.MODULE, Category.OP)

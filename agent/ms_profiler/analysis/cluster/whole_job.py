@@ -152,7 +152,7 @@ class WholeJob:
         hindered = {each.rank for each in found} - {each.rank for each in alone.late}
         hindered -= {rank for rank, more in worked.items() if more}
         tables = [_gathered(known).with_columns(rank=pl.lit(known.rank, pl.Int64)) for known in self.accounts.values()]
-        causes = late_causes.causes(pl.concat(tables), found, hindered, worked)
+        causes = late_causes.causes(pl.concat(tables), found, hindered, worked, self.lateness.steps)
         ranks = {each.rank: each for each in found}
         return {rank: replace(cause, name=self._named(cause, ranks[rank])) for rank, cause in causes.items()}
 

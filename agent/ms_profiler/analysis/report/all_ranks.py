@@ -45,7 +45,9 @@ def show(summary: dict[str, Any], out: Console, ranks: bool = True) -> None:
 def _reason(late: dict[str, Any]) -> str:
     parts = [f"{part} {milliseconds(value)}" for part, value in late["parts_ms"].items() if value > 0]
     sentence = f"Rank {late['rank']}: {late['why']}"
-    sentence += f" (beyond the other ranks: {', '.join(parts[:3])})" if parts else ""
+    examined = late["parts_estimated_from_steps"]
+    source = "" if examined is None else f", estimated from {examined} steps"
+    sentence += f" (beyond the other ranks{source}: {', '.join(parts[:3])})" if parts else ""
     saved = late["saved_at_median_ms"]
     sentence += f". If it alone were like the others, the steps would take {milliseconds(saved)} less" * (saved > 0)
     chain = late["delays"]
