@@ -41,8 +41,9 @@ def totals(steps: Steps, spans: pl.DataFrame) -> pl.DataFrame:
     """Return the calls and times of each name, estimated for all steps."""
     sums = sampling.sum_up(spans, steps)
     between = sampling.between(sums, steps, spans)
+    sample = sampling.sample(steps, other_steps.lengths(spans, steps))
     columns = ["count", "total_ns", "self_ns"]
-    return sampling.totals(sums, ["name", "category"], columns, steps, between, other_steps.lengths(spans, steps))
+    return sampling.totals(sums, ["name", "category"], columns, sample, between)
 
 
 def differences(found: pl.DataFrame, truth: pl.DataFrame, category: Category, column: str) -> str:

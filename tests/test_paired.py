@@ -107,8 +107,8 @@ def test_too_few_pairs_give_no_cost():
 def total(steps, own):
     """Return the estimated total of one operator and its error; `own` has its time in each recorded step."""
     values = pl.DataFrame({"row": list(own), "name": "x", "ns": list(own.values())}).cast({"row": pl.UInt32})
-    lengths = steps.table["duration_ns"]
-    return sampling.estimate(values, ["name"], ["ns"], steps, lengths).select("ns", "ns_error").row(0)
+    sample = sampling.sample(steps, steps.table["duration_ns"])
+    return sampling.estimate(values, ["name"], ["ns"], sample).select("ns", "ns_error").row(0)
 
 
 def test_a_total_is_of_all_steps_and_its_standard_error_holds():
@@ -191,7 +191,7 @@ def test_an_error_unknown_from_one_burst_is_not_0():
     schema = {"place": pl.UInt64, "name": pl.String, "ns": pl.Int64}
     sums = pl.DataFrame({"place": [sampling.FIRST + row, sampling.EXACT], "name": "x", "ns": [5, 7]}, schema=schema)
     gaps = sampling.between(sums, one, pl.DataFrame(schema=tables.SPANS))
-    (found,) = sampling.totals(sums, ["name"], ["ns"], one, gaps, one.table["duration_ns"]).to_dicts()
+    (found,) = sampling.totals(sums, ["name"], ["ns"], sampling.sample(one, one.table["duration_ns"]), gaps).to_dicts()
     assert found["ns"] > 12 and found["ns_error"] is None
 
 

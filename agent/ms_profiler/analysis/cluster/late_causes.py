@@ -150,7 +150,7 @@ def _excess(parts: pl.DataFrame, names: list[int]) -> pl.DataFrame:
     """
     seen = (~pl.col("part").is_in(step_gaps.ALL)).any()
     kind = pl.when(seen).then(pl.lit(_EXAMINED)).otherwise(pl.lit(_UNSEEN)).alias("kind")
-    states = parts.group_by("rank", "step", maintain_order=True).agg(kind)
+    states = parts.group_by("rank", "step").agg(kind)
     kinds = pl.concat([states, states.with_columns(kind=pl.lit(_BETWEEN))])
     between = pl.when(pl.col("part").is_in(step_gaps.PARTS)).then(pl.lit(_BETWEEN)).otherwise("kind").alias("kind")
     known = parts.filter(pl.col("part") != bounds.COMMUNICATION).join(states, on=["rank", "step"]).with_columns(between)

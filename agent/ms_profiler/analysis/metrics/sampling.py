@@ -7,6 +7,7 @@ and the next, as for systematic samples (Wolter, Introduction to Variance Estima
 long gap between two steps, for example an evaluation, is estimated by `metrics.between_steps`.
 """
 
+from dataclasses import dataclass
 from typing import Final
 
 import polars as pl
@@ -27,6 +28,22 @@ LONGEST: Final = 8
 #: step of this stretch. With N the number of steps, `FIRST` + N + n: scaled as a part of a long gap between steps; n is
 #: the row of the part in `between_steps.times`.
 LEFT_OUT, EXACT, FIRST = 0, 1, 2
+
+
+@dataclass(frozen=True)
+class Sample:
+    """How the recorded steps of a run stand for all its steps. It is found once, and used for each estimate.
+
+    Attributes:
+        rows: the recorded steps: `row` of `Steps.table`, `weight` and `part`.
+        parts: the parts of the run, in the order of time: `part`, `steps` (their number), `share` (of the recorded
+            ones), `factor` (of times) and `doubt`, as `estimate` says.
+        height: the number of rows of `Steps.table`.
+    """
+
+    rows: pl.DataFrame
+    parts: pl.DataFrame
+    height: int
 
 
 def sampled(steps: Steps) -> bool:
@@ -153,9 +170,8 @@ def totals(
     sums: pl.DataFrame,
     keys: list[str],
     columns: list[str],
-    steps: Steps,
+    sample: Sample,
     between: between_steps.Gaps,
-    lengths: pl.Series,
 ) -> pl.DataFrame:
     """Return estimated sums over the whole run, and the standard error of each column as `<column>_error`.
 
@@ -166,13 +182,12 @@ def totals(
         sums: the sums by `keys` and `place` (which tells how a span counts).
         keys: the columns to group by.
         columns: the columns to sum up.
-        steps: the steps in use.
+        sample: how the recorded steps stand for all steps.
         between: the long gaps between steps, from `between_steps.found`.
-        lengths: the length of each step in ns, without waits.
     """
-    row, height = (pl.col("place") - FIRST).cast(pl.UInt32), steps.table.height
+    row, height = (pl.col("place") - FIRST).cast(pl.UInt32), sample.height
     placed = sums.filter(pl.col("place") >= FIRST).with_columns(row=row)
-    scaled = estimate(placed.filter(pl.col("row") < height), keys, columns, steps, lengths)
+    scaled = estimate(placed.filter(pl.col("row") < height), keys, columns, sample)
     apart = placed.filter(pl.col("row") >= height).with_columns(own=pl.col("row") - height).drop("row")
     outside = between_steps.estimate(apart.join(between.times.with_row_index("own"), on="own"), keys, columns, between)
     errors = [f"{column}_error" for column in columns]
@@ -185,9 +200,27 @@ def totals(
     return every.group_by(keys).agg(pl.col(columns).sum(), *known)
 
 
-def estimate(
-    values: pl.DataFrame, keys: list[str], columns: list[str], steps: Steps, lengths: pl.Series
-) -> pl.DataFrame:
+def sample(steps: Steps, lengths: pl.Series) -> Sample:
+    """Return how the recorded steps stand for all steps.
+
+    Args:
+        steps: the steps in use.
+        lengths: the length of each step in ns, without waits.
+    """
+    wanted = steps.table["content"] != "times"
+    table = steps.table.filter(wanted).with_row_index("place")
+    placed = steps.table.with_row_index("row").filter(wanted).select("row")
+    marked = placed.with_columns(weights(table), strata(table), table["recorded"], length=lengths.filter(wanted))
+    count = max(int(marked["stratum"].n_unique()), 1)
+    marked = marked.with_columns(part=pl.col("stratum") * min(PARTS, count) // count)
+    share = pl.col("share")
+    parts = marked.group_by("part").agg(pl.len().alias("steps"), pl.col("recorded").mean().alias("share")).sort("part")
+    parts = parts.join(_ratios(marked), on="part", maintain_order="left")
+    parts = parts.select("part", "steps", "share", "doubt", factor=share + (1 - share) * pl.col("ratio"))
+    return Sample(marked.filter("recorded").select("row", "weight", "part"), parts, steps.table.height)
+
+
+def estimate(values: pl.DataFrame, keys: list[str], columns: list[str], sample: Sample) -> pl.DataFrame:
     """Return sums over all steps, and the standard error of each sum.
 
         sum     = sum over parts of (f * sum over strata of (steps / recorded steps * sum over the recorded steps))
@@ -207,24 +240,14 @@ def estimate(
         values: the sums of recorded steps by `keys` and `row` of `Steps.table`; a missing row counts as 0.
         keys: the columns to group by.
         columns: the columns to sum up.
-        steps: the steps in use.
-        lengths: the length of each step in ns, without waits.
+        sample: how the recorded steps stand for all steps.
 
     Returns:
         `keys`, `columns` as Float64, and `<column>_error` for each column. The error is null if only one part has steps
         that were not recorded, because this part has no neighbour.
     """
-    wanted = steps.table["content"] != "times"
-    table = steps.table.filter(wanted).with_row_index("place")
-    placed = steps.table.with_row_index("row").filter(wanted).select("row")
-    marked = placed.with_columns(weights(table), strata(table), table["recorded"], length=lengths.filter(wanted))
-    count = max(int(marked["stratum"].n_unique()), 1)
-    marked = marked.with_columns(part=pl.col("stratum") * min(PARTS, count) // count)
-    parts = marked.group_by("part").agg(pl.len().alias("steps"), pl.col("recorded").mean().alias("share")).sort("part")
-    share = pl.col("share")
-    parts = parts.join(_ratios(marked), on="part", maintain_order="left")
-    parts = parts.with_columns(factor=share + (1 - share) * pl.col("ratio"))
-    weighted = values.join(marked.filter("recorded").select("row", "weight", "part"), on="row")
+    share, parts = pl.col("share"), sample.parts
+    weighted = values.join(sample.rows, on="row")
     scaled = weighted.group_by(*keys, "part").agg(pl.col(columns).cast(pl.Float64).mul(pl.col("weight")).sum())
     every = weighted.select(keys).unique().join(parts, how="cross")
     full = every.join(scaled, on=[*keys, "part"], how="left").with_columns(pl.col(columns).fill_null(0.0))
@@ -278,7 +301,7 @@ def _ratios(marked: pl.DataFrame) -> pl.DataFrame:
     own = length.filter("recorded").mean()
     ratio = ((length.filter(~recorded).mean() + cost) / own).clip(1 / LONGEST, LONGEST)
     parts = table.group_by("part").agg(ratio=ratio, doubt=error / own)
-    known = pl.col("ratio", "doubt").is_finite()  # not if the recorded steps only wait
+    known = pl.col("ratio", "doubt").is_finite()  # not if 0 ns are divided by 0 ns: the recorded steps only wait
     return parts.with_columns(pl.when(known).then(pl.col("ratio", "doubt"))).with_columns(
         pl.col("ratio").fill_null(1.0), pl.col("doubt").fill_null(0.0)
     )

@@ -37,20 +37,18 @@ class Totals:
     """Sums over all steps, each with its standard error, as `sampling.totals` estimates them.
 
     Attributes:
-        steps: the steps in use.
+        sample: how the recorded steps stand for all steps.
         spans: sums of modules and operators by `name` and `category`: `count`, `total_ns` and `self_ns`, with errors.
         stream: the kernels.
         phases: phase -> its time in all steps. The times of all phases add up to the time of the steps.
         between: the long gaps between steps.
-        lengths: the length of each step in ns, without waits.
     """
 
-    steps: Steps
+    sample: sampling.Sample
     spans: pl.DataFrame
     stream: Stream
     phases: dict[str, Phase]
     between: between_steps.Gaps
-    lengths: pl.Series
 
     def of(self, category: Category) -> pl.DataFrame:
         """Return the sums of one category by `name`."""
@@ -75,7 +73,7 @@ class Totals:
         key = keys[by] if by in keys else names[by].gather(sums["kernel"])
         known = sums.select("place", "count", "total_ns", key.alias("name")).drop_nulls("name")
         known = known.group_by("name", "place").agg(pl.all().sum())
-        return sampling.totals(known, ["name"], ["count", "total_ns"], self.steps, self.between, self.lengths)
+        return sampling.totals(known, ["name"], ["count", "total_ns"], self.sample, self.between)
 
 
 def totals(
@@ -95,13 +93,12 @@ def totals(
     known = sampling.sum_up(spans, steps) if sums is None else sums
     coarse = spans.filter(pl.col("category") < CATEGORY_FINE)
     between = sampling.between(known, steps, coarse)
-    lengths = other_steps.lengths(spans, steps)
-    columns = ["count", "total_ns", "self_ns"]
-    found = sampling.totals(known, ["name", "category"], columns, steps, between, lengths)
-    return Totals(steps, found, stream, _phases(steps, coarse, _times(pieces), lengths), between, lengths)
+    sample = sampling.sample(steps, other_steps.lengths(spans, steps))
+    found = sampling.totals(known, ["name", "category"], ["count", "total_ns", "self_ns"], sample, between)
+    return Totals(sample, found, stream, _phases(steps, coarse, _times(pieces), sample), between)
 
 
-def _phases(steps: Steps, spans: pl.DataFrame, found: pl.DataFrame, lengths: pl.Series) -> dict[str, Phase]:
+def _phases(steps: Steps, spans: pl.DataFrame, found: pl.DataFrame, sample: sampling.Sample) -> dict[str, Phase]:
     """Return the time of each phase in all steps.
 
     The spans of phases are recorded in all steps, except those of `_RESTING` while their hooks rest. So only the
@@ -113,7 +110,7 @@ def _phases(steps: Steps, spans: pl.DataFrame, found: pl.DataFrame, lengths: pl.
         steps: the steps in use.
         spans: the coarse spans.
         found: the times of the phases in the sampled steps, as `_times`.
-        lengths: the length of each step in ns, without waits.
+        sample: how the recorded steps stand for all steps.
     """
     wanted = pl.col("content") != tables.TIMES_ALONE
     told = _times(phases.pieces(spans, replace(steps, table=steps.table.with_columns(recorded=wanted))))
@@ -136,7 +133,7 @@ def _phases(steps: Steps, spans: pl.DataFrame, found: pl.DataFrame, lengths: pl.
         exact.append(own.filter(usual, ~unknown))
         exact.append(own.filter(~usual).with_columns(pl.col("phase").replace(phases.OTHER, rest)))
         sampled = split.group_by("row", "phase").agg(pl.col("ns").sum())
-        divided.append(_divided(sampled, own.filter(usual, unknown), steps, lengths))
+        divided.append(_divided(sampled, own.filter(usual, unknown), sample))
     sums: dict[str, float] = dict(pl.concat(exact).group_by("phase").agg(pl.col("ns").sum()).iter_rows())
     if skipped := int(steps.table.filter(~wanted)["duration_ns"].sum()):
         sums[UNRECORDED] = sums.get(UNRECORDED, 0) + skipped
@@ -149,7 +146,7 @@ def _times(pieces: pl.DataFrame) -> pl.DataFrame:
     return phases.by_step(pieces).select("phase", row="step", ns="duration_ns")
 
 
-def _divided(split: pl.DataFrame, own: pl.DataFrame, steps: Steps, lengths: pl.Series) -> dict[str, Phase]:
+def _divided(split: pl.DataFrame, own: pl.DataFrame, sample: sampling.Sample) -> dict[str, Phase]:
     """Divide time of steps that were not sampled among phases, as in the sampled steps around them.
 
     This is a ratio estimate (Cochran, Sampling Techniques, 6.1): the sum of the time is known.
@@ -157,13 +154,12 @@ def _divided(split: pl.DataFrame, own: pl.DataFrame, steps: Steps, lengths: pl.S
     Args:
         split: the time of the phases in the sampled steps, `row`, `phase`, `ns`.
         own: the time to divide, `ns`.
-        steps: the steps in use.
-        lengths: the length of each step in ns, without waits.
+        sample: how the recorded steps stand for all steps.
     """
     whole = float(own["ns"].sum())
     if not whole:
         return {}
-    found = sampling.estimate(split, ["phase"], ["ns"], steps, lengths)
+    found = sampling.estimate(split, ["phase"], ["ns"], sample)
     sampled = split.group_by("phase").agg(pl.col("ns").sum().alias("sampled"))
     rest = found.join(sampled, on="phase").with_columns((pl.col("ns") - pl.col("sampled")).clip(lower_bound=0.0))
     rest = rest.filter(pl.col("ns") >= 1)  # less is an error of rounding
