@@ -20,7 +20,7 @@ from pathlib import Path
 import budgets
 import pairs
 import polars as pl
-from ms_profiler.analysis.metrics import operators, other_steps, sampling, steps as stepping
+from ms_profiler.analysis.metrics import operators, sampling, steps as stepping
 from ms_profiler.analysis.metrics.steps import Steps
 from ms_profiler.analysis.readers import store
 from ms_profiler.store.format import Category
@@ -41,7 +41,7 @@ def totals(steps: Steps, spans: pl.DataFrame) -> pl.DataFrame:
     """Return the calls and times of each name, estimated for all steps."""
     sums = sampling.sum_up(spans, steps)
     between = sampling.between(sums, steps, spans)
-    sample = sampling.sample(steps, other_steps.lengths(spans, steps))
+    sample = sampling.sample(steps, spans)
     columns = ["count", "total_ns", "self_ns"]
     return sampling.totals(sums, ["name", "category"], columns, sample, between)
 

@@ -12,6 +12,7 @@ from ms_profiler.analysis.cluster import (
     lateness,
     rank_account,
     slow_links,
+    step_gaps,
 )
 from ms_profiler.analysis.cluster.late_causes import STOPPED
 from ms_profiler.analysis.cluster.rank_account import PARTS, STEPS, STILL, RankAccount
@@ -122,12 +123,19 @@ def parts(by_rank, steps=10):
     return pl.DataFrame(rows, {"rank": pl.Int64, **PARTS}, orient="row")
 
 
+def causes(table, *others, **named):
+    """Return the causes of lateness from the parts of steps, each of which has an exchange."""
+    seen = (~pl.col("part").is_in(step_gaps.ALL)).any().over("rank", "step").cast(pl.UInt32)
+    counted = table.with_columns(steps=pl.lit(1, pl.UInt32), examined=seen)
+    return late_causes.causes(counted, *others, **named)
+
+
 @pytest.mark.parametrize("cause", [bounds.DATA, bounds.COMPUTING, bounds.BLOCKED, bounds.HOST, bounds.RUNNABLE])
 def test_the_cause_is_the_part_that_exceeds_the_other_ranks(cause):
     usual = {bounds.COMPUTING: 8, bounds.DATA: 1, bounds.COMMUNICATION: 20}
     mine = {**usual, cause: usual.get(cause, 0) + 20, bounds.COMMUNICATION: 1}
     late = lateness.Late(1, 200 * MS, 0.6, 10, 3, 20 * MS, 2)
-    found = late_causes.causes(parts([usual, mine, usual]), [late])[1]
+    found = causes(parts([usual, mine, usual]), [late])[1]
     assert (found.kind, found.excess_ns) == (cause, 200 * MS)
 
 
@@ -136,8 +144,8 @@ def test_rank_that_is_late_without_waits_for_a_processor_has_another_cause():
     mine = {bounds.COMPUTING: 8, bounds.RUNNABLE: 9, bounds.HOST: 3}
     late = lateness.Late(1, 240 * MS, 0.6, 20, 3, 12 * MS, 2)
     table = parts([usual, mine, usual], 20)
-    assert late_causes.causes(table, [late])[1].kind == bounds.HOST
-    found = late_causes.causes(table, [late], {1})[1]
+    assert causes(table, [late])[1].kind == bounds.HOST
+    found = causes(table, [late], {1})[1]
     assert (found.kind, found.excess_ns) == (bounds.RUNNABLE, 240 * MS)
 
 
@@ -150,7 +158,7 @@ def test_code_that_only_seems_to_run_longer_because_it_waits_for_a_processor_is_
     late = lateness.Late(1, 240 * MS, 0.6, 20, 3, 12 * MS, 2)
     table = parts([usual, {bounds.COMPUTING: 8, bounds.RUNNABLE: 9, bounds.HOST: 3}, usual], 20)
     worked = {} if worked_ms is None else {1: worked_ms * MS}
-    found = late_causes.causes(table, [late], frozenset(), worked)[1]
+    found = causes(table, [late], frozenset(), worked)[1]
     assert (found.kind, found.excess_ns) == (cause, excess_ms * MS)
 
 
@@ -159,8 +167,8 @@ def test_more_work_on_the_processor_is_the_cause_where_no_part_explains_it():
     mine = {bounds.COMPUTING: 10, bounds.LAUNCH: 2, bounds.HOST: 2, bounds.RUNNABLE: 3}
     late = lateness.Late(1, 240 * MS, 0.6, 20, 3, 12 * MS, 2)
     table = parts([usual, mine, usual], 20)
-    assert late_causes.causes(table, [late])[1].kind == late_causes.UNKNOWN
-    found = late_causes.causes(table, [late], frozenset(), {1: 150 * MS})[1]
+    assert causes(table, [late])[1].kind == late_causes.UNKNOWN
+    found = causes(table, [late], frozenset(), {1: 150 * MS})[1]
     assert (found.kind, found.excess_ns) == (late_causes.WORK, 150 * MS)
 
 
@@ -174,17 +182,17 @@ def unseen(table, rank, steps):
 def test_parts_of_the_examined_steps_stand_for_all_steps_of_a_rank_that_is_late_in_most():
     usual, mine = {bounds.COMPUTING: 8, bounds.HOST: 1}, {bounds.COMPUTING: 28, bounds.HOST: 1}
     late = lateness.Late(1, 200 * MS, 0.6, 10, 3, 20 * MS, 2)
-    exact = late_causes.causes(parts([usual, mine, usual]), [late], steps=10)[1]
+    exact = causes(parts([usual, mine, usual]), [late], steps=10)[1]
     assert (exact.kind, exact.excess_ns, exact.examined) == (bounds.COMPUTING, 200 * MS, None)
     some = unseen(parts([usual, mine, usual]), 1, [0, 1, 2, 5, 7, 9])
-    found = late_causes.causes(some, [late], steps=10)[1]
+    found = causes(some, [late], steps=10)[1]
     assert (found.kind, found.excess_ns, found.examined) == (bounds.COMPUTING, 200 * MS, 4)
     # the other ranks sampled other steps: nothing can be compared
     apart = unseen(unseen(some, 0, [3, 4, 6, 8]), 2, [3, 4, 6, 8])
-    assert late_causes.causes(apart, [late], steps=10)[1].kind == late_causes.UNKNOWN
+    assert causes(apart, [late], steps=10)[1].kind == late_causes.UNKNOWN
     # no rank sampled them: the other steps still tell
     both = unseen(unseen(some, 0, [0, 1, 2]), 2, [0, 1, 2])
-    assert late_causes.causes(both, [late], steps=10)[1].excess_ns == 200 * MS
+    assert causes(both, [late], steps=10)[1].excess_ns == 200 * MS
 
 
 def test_work_between_steps_is_known_in_all_steps_and_counts_once():
@@ -194,14 +202,14 @@ def test_work_between_steps_is_known_in_all_steps_and_counts_once():
     checked = {"rank": 1, "step": [5], "part": stretches.EVALUATION, "duration_ns": 70 * MS}
     added = pl.concat([table, *(pl.DataFrame(rows, table.schema) for rows in (saved, checked))])
     often = lateness.Late(1, 160 * MS, 0.6, 10, 3, 20 * MS, 2)
-    found = late_causes.causes(added, [often], steps=10)[1]
+    found = causes(added, [often], steps=10)[1]
     assert (found.kind, found.parts[bounds.CHECKPOINT], found.parts[stretches.EVALUATION]) == (
         bounds.CHECKPOINT,
         90 * MS,
         70 * MS,
     )
     once = replace(often, excess_ns=70 * MS, moments=(5,))
-    assert late_causes.causes(added, [once], steps=10)[1].kind == stretches.EVALUATION
+    assert causes(added, [once], steps=10)[1].kind == stretches.EVALUATION
 
 
 def test_a_standstill_in_one_step_is_a_stop():
@@ -209,10 +217,10 @@ def test_a_standstill_in_one_step_is_a_stop():
     late = lateness.Late(0, 900 * MS, 0.6, 1, 3, 900 * MS, 2, moments=(3,))
     still = parts([usual, usual, usual])
     more = pl.DataFrame([(0, 3, STILL, 900 * MS)], still.schema, orient="row")
-    assert late_causes.causes(pl.concat([still, more]), [late])[0].kind == STOPPED
+    assert causes(pl.concat([still, more]), [late])[0].kind == STOPPED
     # if other programs took the processor, the rank is not late
     taken = pl.DataFrame([(0, 3, bounds.RUNNABLE, 900 * MS)], still.schema, orient="row")
-    assert late_causes.causes(pl.concat([still, taken]), [late]) == {}
+    assert causes(pl.concat([still, taken]), [late]) == {}
 
 
 @pytest.mark.parametrize(
@@ -261,11 +269,11 @@ def test_cause_of_being_late_in_some_steps_is_that_of_all_of_them():
     table = parts([usual, usual])
     more = [(3, bounds.DATA, 500), (5, bounds.CHECKPOINT, 400), (8, bounds.CHECKPOINT, 400), (6, STILL, 9000)]
     added = pl.DataFrame([(0, step, part, time * MS) for step, part, time in more], table.schema, orient="row")
-    cause = late_causes.causes(pl.concat([table, added]), [late])[0]
+    cause = causes(pl.concat([table, added]), [late])[0]
     assert (cause.kind, cause.excess_ns) == (bounds.CHECKPOINT, 800 * MS)
     # another program stops a process only once; a process with many standstills sleeps in its own code
     still = added.filter(pl.col("step") != 6).with_columns(part=pl.lit(STILL))
-    assert late_causes.causes(pl.concat([table, still]), [late])[0].kind == bounds.BLOCKED
+    assert causes(pl.concat([table, still]), [late])[0].kind == bounds.BLOCKED
 
 
 def test_cost_is_a_share_of_all_steps_where_only_some_exchange():

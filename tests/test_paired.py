@@ -6,7 +6,7 @@ from types import SimpleNamespace
 
 import polars as pl
 import pytest
-from ms_profiler.analysis.metrics import between_steps, paired, sampling
+from ms_profiler.analysis.metrics import between_steps, length_ratios, paired, sampling
 from ms_profiler.analysis.metrics.steps import Steps
 from ms_profiler.analysis.model import tables
 from ms_profiler.store.format import Category, StepSource
@@ -107,7 +107,7 @@ def test_too_few_pairs_give_no_cost():
 def total(steps, own):
     """Return the estimated total of one operator and its error; `own` has its time in each recorded step."""
     values = pl.DataFrame({"row": list(own), "name": "x", "ns": list(own.values())}).cast({"row": pl.UInt32})
-    sample = sampling.sample(steps, steps.table["duration_ns"])
+    sample = sampling.sample(steps, pl.DataFrame(schema=tables.SPANS))
     return sampling.estimate(values, ["name"], ["ns"], sample).select("ns", "ns_error").row(0)
 
 
@@ -160,7 +160,7 @@ def test_a_step_with_other_work_that_was_not_sampled_does_not_make_a_total_longe
 def test_an_estimate_that_the_lengths_of_the_steps_mislead_says_so_in_its_error(slow):
     steps, _, recorded = few(slow)
     found, error = total(steps, dict.fromkeys(recorded, 100))
-    assert 0 < found <= 100 * 2000 * sampling.LONGEST
+    assert 0 < found <= 100 * 2000 * length_ratios.LONGEST
     assert error >= 0.4 * abs(found - 100 * 2000) > 0, "five bursts, each with an error of its own"
 
 
@@ -191,7 +191,9 @@ def test_an_error_unknown_from_one_burst_is_not_0():
     schema = {"place": pl.UInt64, "name": pl.String, "ns": pl.Int64}
     sums = pl.DataFrame({"place": [sampling.FIRST + row, sampling.EXACT], "name": "x", "ns": [5, 7]}, schema=schema)
     gaps = sampling.between(sums, one, pl.DataFrame(schema=tables.SPANS))
-    (found,) = sampling.totals(sums, ["name"], ["ns"], sampling.sample(one, one.table["duration_ns"]), gaps).to_dicts()
+    (found,) = sampling.totals(
+        sums, ["name"], ["ns"], sampling.sample(one, pl.DataFrame(schema=tables.SPANS)), gaps
+    ).to_dicts()
     assert found["ns"] > 12 and found["ns_error"] is None
 
 

@@ -15,7 +15,7 @@ from typing import Final
 
 import polars as pl
 
-from ms_profiler.analysis.cluster import module_times, step_gaps
+from ms_profiler.analysis.cluster import exchange_steps, module_times, step_gaps
 from ms_profiler.analysis.cluster.lateness import Late
 from ms_profiler.analysis.cluster.rank_account import STILL
 from ms_profiler.analysis.metrics import bounds, stretches
@@ -108,7 +108,7 @@ def causes(
     If a rank is late only in some steps, because other programs took its processor, it is left out.
 
     Args:
-        parts: the parts of all ranks' steps: `rank`, and the columns of `rank_account.PARTS`.
+        parts: the parts of all ranks' steps, from `exchange_steps.gathered`.
         late: the late ranks, as `lateness` finds them.
         hindered: the ranks that would not be late if their threads had not waited for processors. These waits are the
             cause of their lateness, no matter what `parts` says.
@@ -131,7 +131,10 @@ def causes(
         value = pl.max_horizontal(inside * factor, pl.col("excess").sum()).cast(pl.Int64)
         sums = own.group_by("part").agg(value.alias("excess")).sort("excess", "part", descending=[True, False])
         cause = _cause(each, dict(sums.iter_rows()))
-        found[each.rank] = replace(cause, examined=known if factor >= SCALED else None)
+        among = pl.col("step").is_in(examined["step"].unique().implode())
+        counts = parts.filter(pl.col("rank") == each.rank, among).unique("step").select(exchange_steps.COUNTS).sum()
+        every, seen = counts.row(0)
+        found[each.rank] = replace(cause, examined=seen if factor * every >= SCALED * max(seen, 1) else None)
     for each in late:
         if each.rank in hindered:
             found[each.rank] = replace(found[each.rank], kind=bounds.RUNNABLE, excess_ns=each.excess_ns)
@@ -145,7 +148,7 @@ def _excess(parts: pl.DataFrame, names: list[int]) -> pl.DataFrame:
     """Return the time of each part beyond that of the other ranks: `rank`, `step`, `part`, `kind`, `excess` in ns.
 
     Args:
-        parts: the parts of all ranks' steps: `rank`, and the columns of `rank_account.PARTS`.
+        parts: the parts of all ranks' steps, from `exchange_steps.gathered`.
         names: the late ranks.
     """
     seen = (~pl.col("part").is_in(step_gaps.ALL)).any()

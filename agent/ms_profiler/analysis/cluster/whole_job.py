@@ -11,6 +11,7 @@ import polars as pl
 from ms_profiler.analysis.cluster import (
     clock_offsets,
     endings,
+    exchange_steps,
     expert_load,
     goodput,
     late_causes,
@@ -151,8 +152,8 @@ class WholeJob:
         worked = late_causes.worked({rank: known.steps for rank, known in self.accounts.items()}, found)
         hindered = {each.rank for each in found} - {each.rank for each in alone.late}
         hindered -= {rank for rank, more in worked.items() if more}
-        tables = [_gathered(known).with_columns(rank=pl.lit(known.rank, pl.Int64)) for known in self.accounts.values()]
-        causes = late_causes.causes(pl.concat(tables), found, hindered, worked, self.lateness.steps)
+        parts = exchange_steps.gathered(self.accounts)
+        causes = late_causes.causes(parts, found, hindered, worked, self.lateness.steps)
         ranks = {each.rank: each for each in found}
         return {rank: replace(cause, name=self._named(cause, ranks[rank])) for rank, cause in causes.items()}
 
@@ -340,19 +341,6 @@ def clocks(accounts: Mapping[int, RankAccount]) -> dict[int, clock_offsets.Offse
         {number: f"{known.host} {known.boot}" if known.boot else "" for number, known in accounts.items()},
         {number: known.uncertainty_ns for number, known in accounts.items()},
     )
-
-
-def _gathered(known: RankAccount) -> pl.DataFrame:
-    """Return the parts of a rank's steps, such as computing or waiting for data.
-
-    The own time of a step may include earlier steps without an exchange. The parts of these steps then count for the
-    step with the exchange.
-    """
-    met = known.steps.filter(pl.col("exchange_ns").is_not_null()).select("own_ns", until="step").sort("until")
-    placed = known.parts.sort("step").join_asof(met, left_on="step", right_on="until", strategy="forward")
-    step = pl.when(pl.col("own_ns").is_not_null()).then("until").otherwise("step").alias("step")
-    found = placed.select(step, "part", "duration_ns").group_by("step", "part").agg(pl.col("duration_ns").sum())
-    return found.sort("step", "part").select(known.parts.columns)
 
 
 def _timed(steps: pl.DataFrame) -> pl.DataFrame:

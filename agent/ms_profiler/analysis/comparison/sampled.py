@@ -15,7 +15,7 @@ import polars as pl
 from ms_profiler.analysis.comparison import recurrence
 from ms_profiler.analysis.comparison.digest import Digest
 from ms_profiler.analysis.comparison.step_time import StepTime
-from ms_profiler.analysis.metrics import other_steps
+from ms_profiler.analysis.metrics import known_waits, other_steps
 from ms_profiler.analysis.metrics.measures import Measures
 
 #: smallest number of steps that were not sampled whose median and variation stand for the run
@@ -96,7 +96,7 @@ def in_all_steps(kind: str, mean: bool) -> bool:
         kind: the kind of the contributor.
         mean: whether the mean steps are compared, which have the waits of all steps (`step_waits`).
     """
-    return mean and kind in other_steps.KNOWN
+    return mean and kind in known_waits.KNOWN
 
 
 def recorded(step: StepTime) -> int:

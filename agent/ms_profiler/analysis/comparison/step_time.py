@@ -29,7 +29,7 @@ class StepTime:
         excesses: (mean - median step) / median step in each block of all steady steps, sampled or not
             (`recurrence.excesses`). A sampled step is shortened by what recording takes in the median step. Empty if
             all steps were recorded.
-        wait_blocks: phase of `other_steps.KNOWN` -> its mean time in each block of all steady steps, ns; lacks phases
+        wait_blocks: phase of `known_waits.KNOWN` -> its mean time in each block of all steady steps, ns; lacks phases
             that no step has. None if it is unknown.
         queued_ns: the mean time for which the stepping thread waited for a processor in the usual steps (those of the
             cells). None if it is unknown, or if other threads compute.

@@ -11,7 +11,7 @@ import polars as pl
 
 from ms_profiler.analysis.comparison import recurrence
 from ms_profiler.analysis.comparison.digest import Average, Cell
-from ms_profiler.analysis.metrics import other_steps
+from ms_profiler.analysis.metrics import known_waits
 from ms_profiler.analysis.metrics.measures import Measures
 
 
@@ -73,7 +73,7 @@ def waits(measures: Measures, steady: pl.DataFrame, others: pl.DataFrame | None,
         others: its steady steps that were not sampled, with `row`; None if all steps were recorded.
         cost_ns: by how much the median step is longer because it is recorded.
     """
-    times = other_steps.waits(measures.spans, measures.steps)
+    times = known_waits.waits(measures.spans, measures.steps)
     if others is None:
         return Waits(_by_block(times, steady), {}, {}, [])
     columns = "row", "start_ns", "duration_ns"

@@ -9,18 +9,16 @@ the parts of a phase from the examined steps:
     share of a part = sum over phases of (share of the phase in all steps * share of the part in the phase)
 """
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Final
 
 import polars as pl
 
-from ms_profiler.analysis.metrics import bounds, intervals, phases, sampling
+from ms_profiler.analysis.metrics import bounds, intervals, known_waits, phases, sampling
 from ms_profiler.analysis.metrics.steps import WARMED, Steps, settled, stepping
 from ms_profiler.analysis.model import tables
-from ms_profiler.store.format import CATEGORY_FINE, Category
+from ms_profiler.store.format import Category
 
-#: the phases that are recorded in every step, also in those that are not sampled
-KNOWN: Final = (phases.NAMES[Category.DATA], phases.NAMES[Category.CHECKPOINT])
 #: the share of a phase's time that must lie in examined steps if its parts there are to stand for the phase
 SEEN: Final = 0.001
 
@@ -30,7 +28,8 @@ class Unsampled:
     """The steady steps of a run that were not sampled.
 
     Attributes:
-        times: the times of the phases in `KNOWN` in them: `step` (row of `Steps.table`), `phase`, `duration_ns`.
+        times: the times of the phases in `known_waits.KNOWN` in them: `step` (row of `Steps.table`), `phase`,
+            `duration_ns`.
         length_ns: the sum of their durations.
         rows: their rows.
     """
@@ -51,8 +50,8 @@ class AllSteps:
 
     Attributes:
         shares: phase -> its share of the time of these steps.
-        waits: the times of `bounds.GARBAGE` and of the phases in `KNOWN`: `step` (row of `Steps.table`), `phase`,
-            `duration_ns`.
+        waits: the times of `bounds.GARBAGE` and of the phases in `known_waits.KNOWN`: `step` (row of `Steps.table`),
+            `phase`, `duration_ns`.
         rows: the rows of the steady steps.
         collecting: the share of their time in which Python collected garbage.
         examined: the same share of the time of the examined steps.
@@ -82,36 +81,8 @@ def unsampled(spans: pl.DataFrame, steps: Steps) -> Unsampled | None:
         return None
     calm = coarse.filter(~pl.col("compiles"))
     chosen = coarse if calm.is_empty() else calm
-    times = waits(spans, steps).filter(pl.col("step").is_in(chosen["row"].implode()))
+    times = known_waits.waits(spans, steps).filter(pl.col("step").is_in(chosen["row"].implode()))
     return Unsampled(times, int(chosen["duration_ns"].sum()), chosen["row"])
-
-
-def waits(spans: pl.DataFrame, steps: Steps) -> pl.DataFrame:
-    """Return the time of each phase of `KNOWN` in each step, sampled or not: `step`, `phase`, `duration_ns`.
-
-    Args:
-        spans: table of the run's spans, with the columns of `tables.SPANS`.
-        steps: the steps in use.
-    """
-    own = stepping(spans.filter(pl.col("category") < CATEGORY_FINE), steps)
-    known = own["category"].is_in([int(Category.DATA), int(Category.CHECKPOINT)])
-    # of the other spans, only those inside matter. To cut a million steps at all their spans takes some seconds
-    around = intervals.union(own.filter(known))
-    own = own.filter(known | intervals.locate(own["start_ns"], around).is_not_null())
-    every = replace(steps, table=steps.table.with_columns(recorded=True))
-    return phases.by_step(phases.pieces(own, every)).filter(pl.col("phase").is_in(KNOWN))
-
-
-def lengths(spans: pl.DataFrame, steps: Steps) -> pl.Series:
-    """Return the length of each step in ns, without the phases of `KNOWN`.
-
-    Args:
-        spans: table of the run's spans, with the columns of `tables.SPANS`.
-        steps: the steps in use.
-    """
-    known = waits(spans, steps).group_by(row="step").agg(pl.col("duration_ns").sum().alias("waited"))
-    rows = steps.table.with_row_index("row").join(known, on="row", how="left", maintain_order="left")
-    return rows.select(length=pl.col("duration_ns") - pl.col("waited").fill_null(0)).to_series()
 
 
 def fetches(spans: pl.DataFrame, steps: Steps, examined: list[int]) -> pl.DataFrame:
@@ -148,7 +119,8 @@ def left_out(spans: pl.DataFrame, steps: Steps) -> pl.DataFrame | None:
 def of_phases(times: pl.DataFrame, beside: Unsampled | None) -> dict[str, float]:
     """Return the share of each phase in the time of all steady steps.
 
-    A phase of `KNOWN` has its time in all steps. The others divide the rest as they do in the recorded steps.
+    A phase of `known_waits.KNOWN` has its time in all steps. The others divide the rest as they do in the recorded
+    steps.
 
     Args:
         times: the time of each phase in the recorded steady steps: `phase`, `duration_ns`.
@@ -157,10 +129,10 @@ def of_phases(times: pl.DataFrame, beside: Unsampled | None) -> dict[str, float]
     sums: dict[str, float] = dict(times.group_by("phase").agg(pl.col("duration_ns").sum()).iter_rows())
     if beside is not None:
         more: dict[str, int] = dict(beside.times.group_by("phase").agg(pl.col("duration_ns").sum()).iter_rows())
-        others = sum(ns for phase, ns in sums.items() if phase not in KNOWN)
+        others = sum(ns for phase, ns in sums.items() if phase not in known_waits.KNOWN)
         rest = beside.length_ns - sum(more.values())
         if others:
-            sums = {phase: ns if phase in KNOWN else ns * (1 + rest / others) for phase, ns in sums.items()}
+            sums = {phase: ns if phase in known_waits.KNOWN else ns * (1 + rest / others) for phase, ns in sums.items()}
         elif rest > 0:
             sums[phases.OTHER] = rest
         sums |= {phase: sums.get(phase, 0) + ns for phase, ns in more.items()}
@@ -203,7 +175,11 @@ def every(
     collected = collections.select(
         step=table["step"].gather(place), phase=pl.lit(bounds.GARBAGE), duration_ns=ends - pl.col("start_ns")
     ).filter(pl.col("step").is_in(every_row.implode()))
-    known = [times.filter(pl.col("phase").is_in(KNOWN)), collected, *([] if beside is None else [beside.times])]
+    known = [
+        times.filter(pl.col("phase").is_in(known_waits.KNOWN)),
+        collected,
+        *([] if beside is None else [beside.times]),
+    ]
     shares = [
         int(collected.filter(pl.col("step").is_in(some.implode()))["duration_ns"].sum())
         / max(int(table.filter(pl.col("step").is_in(some.implode()))["duration_ns"].sum()), 1)
@@ -249,7 +225,9 @@ def shares(pieces: pl.DataFrame, label: str, cut: pl.DataFrame, every: AllSteps)
 
 
 def _with_collections(shares: dict[str, float], pieces: pl.DataFrame, label: str, every: AllSteps) -> dict[str, float]:
-    """Return the shares with that of garbage collections in all steady steps; the phases of `KNOWN` keep their shares.
+    """Return the shares with that of garbage collections in all steady steps.
+
+    The phases of `known_waits.KNOWN` keep their shares.
 
     Of a collection, the same share counts as in the examined steps: none of it does while a device computes.
 
@@ -262,8 +240,8 @@ def _with_collections(shares: dict[str, float], pieces: pl.DataFrame, label: str
     length = pl.col("end_ns") - pl.col("start_ns")
     counted = pieces.select(length.filter(pl.col(label) == bounds.GARBAGE).sum() / length.sum()).item() or 0.0
     visible = min(counted / every.examined, 1.0) if every.examined else 1.0
-    exact = {part: share for part, share in shares.items() if part in KNOWN}
-    others = {part: share for part, share in shares.items() if part not in (*KNOWN, bounds.GARBAGE)}
+    exact = {part: share for part, share in shares.items() if part in known_waits.KNOWN}
+    others = {part: share for part, share in shares.items() if part not in (*known_waits.KNOWN, bounds.GARBAGE)}
     left = 1 - sum(exact.values())
     collecting = min(every.collecting * visible, left)
     factor = (left - collecting) / (sum(others.values()) or 1.0)

@@ -11,9 +11,9 @@ from ms_profiler.analysis.metrics import (
     bounds,
     intervals,
     kernels,
+    known_waits,
     module_tree,
     module_waits,
-    other_steps,
     outliers,
     owners,
     sampling,
@@ -173,7 +173,7 @@ def _in_all_steps(
         shares: the phases of a mean step, from `other_steps.steady_phases`.
     """
     whole = float(shares["steady_ns"].sum()) * steady.height
-    rest = pl.col("phase").is_in(other_steps.KNOWN).not_()
+    rest = pl.col("phase").is_in(known_waits.KNOWN).not_()
     recorded = intervals.total_ns(pieces.filter(rest, pl.col("step").is_in(steady["row"].implode())))
     factor = float(shares.filter(rest)["steady_ns"].sum()) * steady.height / max(recorded, 1)
     factor = min(factor, whole / max(int(times["self_ns"].sum()), 1))

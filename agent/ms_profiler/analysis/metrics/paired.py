@@ -15,7 +15,7 @@ from typing import Any, Final
 
 import polars as pl
 
-from ms_profiler.analysis.metrics import intervals, other_steps, phases, sampling
+from ms_profiler.analysis.metrics import intervals, known_waits, length_ratios, phases, sampling
 from ms_profiler.analysis.metrics.steps import Steps
 from ms_profiler.analysis.model import tables
 from ms_profiler.store.format import CATEGORY_FINE, Category
@@ -66,7 +66,7 @@ def paired(recording: tables.Recording, steps: Steps) -> dict[str, Any] | None:
     """
     if not sampling.sampled(steps):
         return None
-    saves = other_steps.waits(recording.spans, steps).filter(pl.col("phase") == phases.NAMES[Category.CHECKPOINT])
+    saves = known_waits.waits(recording.spans, steps).filter(pl.col("phase") == phases.NAMES[Category.CHECKPOINT])
     saved = saves.select(pl.col("step").cast(pl.UInt32), saved_ns="duration_ns")
     marked = steps.table.with_row_index("step").join(saved, on="step", how="left", maintain_order="left")
     wanted = marked.filter(pl.col("content").is_in([tables.ALL_OF_IT, tables.COARSE]))
@@ -152,8 +152,8 @@ def _pairs(table: pl.DataFrame) -> list[float]:
         length = own[1] - own[0]
         sampled = recorded[own[0]]
         skipped = own[1] + 1 if sampled else own[1]  # records are switched off in the step after a burst
-        left = max(before[0], own[0] - sampling.BESIDE * length), own[0]
-        right = skipped, min(after[1], skipped + sampling.BESIDE * length)
+        left = max(before[0], own[0] - length_ratios.BESIDE * length), own[0]
+        right = skipped, min(after[1], skipped + length_ratios.BESIDE * length)
         beside = left[1] - left[0] + max(right[1] - right[0], 0)
         if length > beside or right[1] < right[0]:
             continue  # too few neighbours: these steps are themselves the neighbours of a shorter burst

@@ -12,20 +12,15 @@ from typing import Final
 
 import polars as pl
 
-from ms_profiler.analysis.metrics import between_steps, intervals
+from ms_profiler.analysis.metrics import between_steps, interruptions, intervals, known_waits, length_ratios
 from ms_profiler.analysis.metrics.steps import Steps, stepping
 from ms_profiler.store.format import CATEGORY_FINE, Category, StepSource
 
 #: a run is divided into at most this number of parts; the differences between neighbouring parts give the error
 PARTS: Final = 256
-#: a burst of n recorded steps is compared with up to `BESIDE * n` steps on either side
-BESIDE: Final = 2
-#: A step that is longer than this multiple of the median counts as this multiple. This number is the largest ratio of
-#: lengths, and 1 / this number the smallest.
-LONGEST: Final = 8
 #: The place of a span is a number that tells how the span counts. `LEFT_OUT`: not at all, because its step was not
-#: sampled. `EXACT`: once. `FIRST` + n: scaled by the weight of its stretch of steps; n is the row of the first recorded
-#: step of this stretch. With N the number of steps, `FIRST` + N + n: scaled as a part of a long gap between steps; n is
+#: sampled. `EXACT`: once. `FIRST` + n: scaled by the weights of its step; n is the row of the first recorded step with
+#: these weights. With N the number of steps, `FIRST` + N + n: scaled as a part of a long gap between steps; n is
 #: the row of the part in `between_steps.times`.
 LEFT_OUT, EXACT, FIRST = 0, 1, 2
 
@@ -35,9 +30,10 @@ class Sample:
     """How the recorded steps of a run stand for all its steps. It is found once, and used for each estimate.
 
     Attributes:
-        rows: the recorded steps: `row` of `Steps.table`, `weight` and `part`.
+        rows: the recorded steps: `row` of `Steps.table`, `part`, the weights `weight` of counts, `timed` of times and
+            `plain`, as `length_ratios.weighted` says, and `first`, the first step of the stretch with these weights.
         parts: the parts of the run, in the order of time: `part`, `steps` (their number), `share` (of the recorded
-            ones), `factor` (of times) and `doubt`, as `estimate` says.
+            ones) and `doubt`, as `estimate` says.
         height: the number of rows of `Steps.table`.
     """
 
@@ -107,9 +103,11 @@ def windows(steps: Steps, spans: pl.DataFrame) -> pl.DataFrame:
         spans: table of the run's spans; only the coarse ones matter.
     """
     table = steps.table.with_row_index("row")
-    first = pl.when("recorded").then("row").min().over("stratum")
-    place = table.with_columns(strata(table)).select(pl.when("recorded").then(first + FIRST).otherwise(LEFT_OUT))
-    of_step = place.to_series().cast(pl.UInt64).alias("place")
+    if sampled(steps):
+        first = table.join(sample(steps, spans).rows, on="row", how="left", maintain_order="left")["first"]
+    else:
+        first = table.select(pl.when("recorded").then(pl.lit(0))).to_series()
+    of_step = (first.cast(pl.UInt64) + FIRST).fill_null(LEFT_OUT).alias("place")
     found = [table.select("start_ns", "end_ns", of_step)]
     if sampled(steps):
         gaps, cut = between_steps.table(steps, spans), between_steps.pieces(steps, spans)
@@ -200,41 +198,39 @@ def totals(
     return every.group_by(keys).agg(pl.col(columns).sum(), *known)
 
 
-def sample(steps: Steps, lengths: pl.Series) -> Sample:
+def sample(steps: Steps, spans: pl.DataFrame) -> Sample:
     """Return how the recorded steps stand for all steps.
 
     Args:
         steps: the steps in use.
-        lengths: the length of each step in ns, without waits.
+        spans: table of the run's spans; only the coarse ones matter.
     """
     wanted = steps.table["content"] != "times"
     table = steps.table.filter(wanted).with_row_index("place")
     placed = steps.table.with_row_index("row").filter(wanted).select("row")
-    marked = placed.with_columns(weights(table), strata(table), table["recorded"], length=lengths.filter(wanted))
+    lengths = known_waits.lengths(spans, steps).filter(wanted)
+    marked = placed.with_columns(weights(table), strata(table), table["recorded"], length=lengths)
     count = max(int(marked["stratum"].n_unique()), 1)
     marked = marked.with_columns(part=pl.col("stratum") * min(PARTS, count) // count)
-    share = pl.col("share")
+    rows, doubts = length_ratios.weighted(marked)
     parts = marked.group_by("part").agg(pl.len().alias("steps"), pl.col("recorded").mean().alias("share")).sort("part")
-    parts = parts.join(_ratios(marked), on="part", maintain_order="left")
-    parts = parts.select("part", "steps", "share", "doubt", factor=share + (1 - share) * pl.col("ratio"))
-    return Sample(marked.filter("recorded").select("row", "weight", "part"), parts, steps.table.height)
+    return Sample(rows, parts.join(doubts, on="part", how="left", maintain_order="left"), steps.table.height)
 
 
 def estimate(values: pl.DataFrame, keys: list[str], columns: list[str], sample: Sample) -> pl.DataFrame:
     """Return sums over all steps, and the standard error of each sum.
 
-        sum     = sum over parts of (f * sum over strata of (steps / recorded steps * sum over the recorded steps))
-        f       = s + (1 - s) * r for times, 1 for counts
-        error^2 = sum over parts of max(steps^2 * (1 - s) * d / 2, ((1 - 1 / f) * sum of the part)^2)
-                  + (sum over parts of ((1 - s) * e * sum of the part))^2
+        sum     = sum over the recorded steps of (weight * value)
+        error^2 = sum over parts of max(steps^2 * (1 - s) * d / 2, (sum of the part - its sum with plain weights)^2)
+                  + (sum over parts of ((1 - s) * e * sum of the part))^2 + (sum of single interruptions)^2
 
-    A stratum is a stretch of steps in which some steps were sampled. A part is a stratum, or several strata in a run
-    with more than `PARTS` strata. s is the share of recorded steps in a part. r tells how much longer the other steps
-    would be than the recorded steps if they had been recorded, too; e is its standard error (`_ratios`). d is the mean
-    of two squared differences of the value per step: one to the part before, one to the part after. Parts whose steps
-    were all recorded have no error, and are left out. The terms with f and e hold for times (columns that end with
-    "ns"): one burst that stands for thousands of steps has neighbours, but they tell little about how the time of these
-    steps is divided.
+    The weights of times follow from the lengths of all steps (`length_ratios`); the weight of counts is
+    steps / recorded steps of a stratum. A stratum is a stretch of steps in which some steps were sampled. A part is a
+    stratum, or several strata in a run with more than `PARTS` strata. s is the share of recorded steps in a part. d is
+    the mean of two squared differences of the value per step: one to the part before, one to the part after. e is the
+    doubt about the cost of recording. Parts whose steps were all recorded have no error, and are left out. The terms
+    with plain weights and e hold for times (columns that end with "ns"): one burst that stands for thousands of steps
+    has neighbours, but they tell little about how the time of these steps is divided.
 
     Args:
         values: the sums of recorded steps by `keys` and `row` of `Steps.table`; a missing row counts as 0.
@@ -247,12 +243,21 @@ def estimate(values: pl.DataFrame, keys: list[str], columns: list[str], sample: 
         that were not recorded, because this part has no neighbour.
     """
     share, parts = pl.col("share"), sample.parts
-    weighted = values.join(sample.rows, on="row")
-    scaled = weighted.group_by(*keys, "part").agg(pl.col(columns).cast(pl.Float64).mul(pl.col("weight")).sum())
-    every = weighted.select(keys).unique().join(parts, how="cross")
-    full = every.join(scaled, on=[*keys, "part"], how="left").with_columns(pl.col(columns).fill_null(0.0))
     times = [column for column in columns if column.endswith("ns")]
-    full = full.with_columns(pl.col(column) * pl.col("factor") for column in times)
+    weighted = interruptions.without(values.join(sample.rows, on="row"), keys, times)
+    weight = {column: pl.col("timed" if column in times else "weight") for column in columns}
+    scaled = weighted.group_by(*keys, "part").agg(
+        *((pl.col(column).cast(pl.Float64) * weight[column]).sum() for column in columns),
+        *((pl.col(column) * pl.col("plain")).sum().alias(f"{column}_plain") for column in times),
+        *((pl.col(f"{column}_removed") * pl.col("timed")).sum() for column in times),
+    )
+    every = weighted.select(keys).unique().join(parts, how="cross")
+    full = every.join(scaled, on=[*keys, "part"], how="left")
+    extra = [f"{column}_{which}" for column in times for which in ("plain", "removed")]
+    full = full.with_columns(pl.col(*columns, *extra).fill_null(0.0))
+    for column in times:
+        more = full.select((pl.col(f"{column}_removed").sum() / pl.col(column).sum()).fill_nan(0.0)).item() or 0.0
+        full = full.with_columns(pl.col(column, f"{column}_plain") * (1 + more))
     sums = full.group_by(keys).agg(pl.col(columns).sum())
     drawn = full.filter(share < 1).sort(*keys, "part")
     if drawn.is_empty():
@@ -263,64 +268,11 @@ def estimate(values: pl.DataFrame, keys: list[str], columns: list[str], sample: 
         before, after = (each.diff(n).pow(2).over(keys) for n in (1, -1))
         square = pl.col("steps").cast(pl.Float64).pow(2) * (1 - share) * pl.mean_horizontal(before, after) / 2
         if column in times:
-            unlike = ((1 - 1 / pl.col("factor")) * pl.col(column)).pow(2)
+            unlike = (pl.col(column) - pl.col(f"{column}_plain")).pow(2)
             square = pl.when(square.is_not_null()).then(pl.max_horizontal(square, unlike))
         whole = square.sum()
         if column in times:
             whole += ((1 - share) * pl.col("doubt") * pl.col(column)).sum().pow(2)
+            whole += pl.col(f"{column}_removed").sum().pow(2)
         found.append(pl.when(square.is_not_null().all()).then(whole.sqrt()).alias(f"{column}_error"))
     return sums.join(drawn.group_by(keys).agg(found), on=keys, how="left")
-
-
-def _ratios(marked: pl.DataFrame) -> pl.DataFrame:
-    """Return how the lengths of the steps of each part compare with those of the recorded ones: a ratio estimate.
-
-        ratio = (mean length of the steps without records + c) / mean length of the recorded steps
-        c     = median over strata of (median length of the recorded steps - median length of the steps next to them),
-                at least 0
-        doubt = standard error of c / mean length of the recorded steps
-
-    So c is the cost of recording, which the times of the recorded steps contain. Steps next to a burst ran at nearly
-    the same time as the burst (`_beside`). A step counts with at most `LONGEST` times the median length. The standard
-    error of a median is 1.2533 times that of a mean, and 1.4826 times the median absolute deviation is the standard
-    deviation of a normal distribution (Cochran, Sampling Techniques, 6.1, for the ratio estimate).
-
-    Args:
-        marked: the steps with `part`, `stratum`, `recorded` and `length`.
-
-    Returns:
-        `part`, `ratio` and `doubt`.
-    """
-    length, recorded = pl.col("length"), pl.col("recorded")
-    table = marked.with_columns(pl.min_horizontal("length", LONGEST * length.median()), beside=_beside(marked))
-    both = table.group_by("stratum").agg(cost=length.filter("recorded").median() - length.filter("beside").median())
-    both = both.drop_nulls("cost")
-    away = (pl.col("cost") - pl.col("cost").median()).abs().median()
-    cost, spread, number = both.select(pl.col("cost").median(), away.alias("spread"), pl.len()).fill_null(0.0).row(0)
-    cost, error = max(cost, 0.0), 1.2533 * 1.4826 * spread / max(number, 1) ** 0.5
-    own = length.filter("recorded").mean()
-    ratio = ((length.filter(~recorded).mean() + cost) / own).clip(1 / LONGEST, LONGEST)
-    parts = table.group_by("part").agg(ratio=ratio, doubt=error / own)
-    known = pl.col("ratio", "doubt").is_finite()  # not if 0 ns are divided by 0 ns: the recorded steps only wait
-    return parts.with_columns(pl.when(known).then(pl.col("ratio", "doubt"))).with_columns(
-        pl.col("ratio").fill_null(1.0), pl.col("doubt").fill_null(0.0)
-    )
-
-
-def _beside(marked: pl.DataFrame) -> pl.Series:
-    """Return for each step whether it is next to a burst and was not recorded, Boolean.
-
-    Next to a burst of n steps are `BESIDE` * n steps on either side, but not the step after it: there, records are
-    switched off, which takes time.
-
-    Args:
-        marked: the steps with `recorded`.
-    """
-    numbered = marked.select("recorded", run=pl.col("recorded").rle_id())
-    table = numbered.with_columns(size=pl.len().over("run"), place=pl.int_range(pl.len()).over("run"))
-    runs = table.group_by("run", maintain_order=True).agg(pl.col("size").first())
-    around = runs.select("run", before=pl.col("size").shift(1), after=pl.col("size").shift(-1))
-    before = pl.col("place").is_between(1, BESIDE * pl.col("before")).fill_null(False)
-    after = (pl.col("size") - pl.col("place") <= BESIDE * pl.col("after")).fill_null(False)
-    both = table.join(around, on="run", maintain_order="left")
-    return both.select(beside=(before | after) & ~pl.col("recorded")).to_series()

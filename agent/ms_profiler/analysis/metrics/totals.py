@@ -6,7 +6,7 @@ from typing import Final
 
 import polars as pl
 
-from ms_profiler.analysis.metrics import between_steps, long_steps, other_steps, phases, sampling
+from ms_profiler.analysis.metrics import between_steps, long_steps, phases, sampling
 from ms_profiler.analysis.metrics.steps import Steps
 from ms_profiler.analysis.metrics.stretches import UNRECORDED
 from ms_profiler.analysis.model import tables
@@ -93,7 +93,7 @@ def totals(
     known = sampling.sum_up(spans, steps) if sums is None else sums
     coarse = spans.filter(pl.col("category") < CATEGORY_FINE)
     between = sampling.between(known, steps, coarse)
-    sample = sampling.sample(steps, other_steps.lengths(spans, steps))
+    sample = sampling.sample(steps, coarse)
     found = sampling.totals(known, ["name", "category"], ["count", "total_ns", "self_ns"], sample, between)
     return Totals(sample, found, stream, _phases(steps, coarse, _times(pieces), sample), between)
 

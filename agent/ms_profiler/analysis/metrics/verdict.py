@@ -7,7 +7,8 @@ import polars as pl
 
 from ms_profiler.analysis.metrics import bounds, checkpoint_files, critical_path, intervals, module_waits, wording
 from ms_profiler.analysis.metrics.kernels import shortened
-from ms_profiler.analysis.metrics.other_steps import KNOWN, AllSteps
+from ms_profiler.analysis.metrics.known_waits import KNOWN
+from ms_profiler.analysis.metrics.other_steps import AllSteps
 from ms_profiler.analysis.metrics.phases import COMPUTING, NAMES, OTHER
 from ms_profiler.analysis.metrics.scheduling import Crowd
 from ms_profiler.analysis.model import tables
