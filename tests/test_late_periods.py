@@ -53,6 +53,18 @@ def job(count, late, known=None, usual=6.0, ranks=2):
 @pytest.mark.parametrize(
     ("steps", "words"),
     [
+        (range(2, 120, 3), "is late in 40 of 119 steps (steps 2, 5, 8, ...), by"),
+        ([*range(2, 120, 3), 60], "is late in 41 of 119 steps (steps 2, 5, 8, ...), by"),
+        ([*range(2, 60, 3), *range(60, 120, 4)], "is late in 35 of 119 steps, by"),  # no distance prevails
+    ],
+)
+def test_steps_at_equal_distances_are_named(steps, words):
+    assert words in job_summary.verdict(job(120, lambda step: 15 * (step in steps)))
+
+
+@pytest.mark.parametrize(
+    ("steps", "words"),
+    [
         (range(100, 200), "(from step 100 on)"),
         (range(60), "(from step 1 to step 59)"),
         (range(80, 130), "(from step 80 to step 129)"),

@@ -1,5 +1,6 @@
 """The late ranks and their causes are found from made-up own times of the ranks."""
 
+import random
 from dataclasses import replace
 
 import polars as pl
@@ -86,6 +87,31 @@ def test_rank_that_is_late_in_every_fifth_step_is_so_by_all_of_them():
     assert late.moments == tuple(range(4, 40, 5)) and late.worst == 39
     assert late.excess_ns == sum(400 + step for step in range(4, 40, 5)) * MS
     assert found.lost_ns == late.saved_ns == late.excess_ns
+
+
+@pytest.mark.parametrize(("every", "more", "ranks"), [(3, 30, 2), (3, 20, 8), (5, 30, 2), (5, 30, 8), (10, 60, 2)])
+def test_rank_with_more_work_in_some_steps_is_late_in_these_though_no_delay_is_as_long_as_two_steps(every, more, ranks):
+    """It costs more than a tenth of the time. The steps take 20 ms otherwise, with a noise of 0.5 ms."""
+    chance = random.Random(every)
+    times = [[20 + chance.gauss(0, 0.5) + more * (rank == 1 and step % every == 2) for step in range(150)]
+             for rank in range(ranks)]  # fmt: skip
+    (late,) = judged(times, 25 + more / every).late
+    assert (late.rank, late.moments, late.period) == (1, tuple(range(2, 150, every)), None)
+
+
+def test_delays_of_all_ranks_by_chance_make_no_rank_late():
+    """Other programs take a processor from each rank in 5 % of the steps, for 20 ms on average."""
+    named = 0
+    for seed in range(60):
+        chance = random.Random(seed)
+
+        def time(chance=chance):
+            slow = chance.expovariate(0.25) * (chance.random() < 0.3)
+            return 20 + slow + chance.expovariate(0.05) * (chance.random() < 0.05)
+
+        times = [[time() for _ in range(200)] for _ in range(seed % 4 + 2)]
+        named += bool(judged(times, 27).late)
+    assert named <= 1
 
 
 def test_longest_delay_does_not_hide_shorter_ones():

@@ -47,6 +47,15 @@ def test_a_module_that_only_the_late_rank_has_is_its_extra_work():
     assert longer(rank() | {"host": {"Net.layers.1": 90 * US}}, rank(), part="host") == "Net.layers.1"
 
 
+def test_a_module_with_most_of_the_time_is_named_if_it_alone_takes_longer():
+    usual = {"computing": {"": 10 * US, "Net.0": 40 * US, "Net.1": 60 * US, "Net.1.linear": 390 * US}}
+    heavy = {"computing": {"": 6 * US, "Net.0": 31 * US, "Net.1": 290 * US, "Net.1.linear": 1930 * US}}
+    assert longer(heavy, usual) == "Net.1"
+    slower = {"computing": {path: time * 4 for path, time in usual["computing"].items()}}
+    assert longer(slower, usual) == "", "everything takes longer"
+    assert longer({"computing": {"": 5 * US, "Net.1": 1000 * US}}, {"computing": {"": 5 * US, "Net.1": 500 * US}}) == ""
+
+
 def stage(count, first=0, optimizer=50):
     """Return the times of a stage of a pipeline: `count` layers of 500 us, and an optimizer."""
     layers = {f"Net.layers.{number}": 500 * US for number in range(first, first + count)}
@@ -56,8 +65,8 @@ def stage(count, first=0, optimizer=50):
 def test_a_longer_stage_of_a_pipeline_is_late_because_of_its_layers_not_because_of_its_optimizer():
     # the layers are numbered in each stage anew: the longer stage has all layers of the other one, and more
     assert longer(stage(12, optimizer=200), stage(3)) == "Net.layers"
-    # the layers are numbered throughout: the rank may have more layers, or be slower in all of them
-    assert longer(stage(12, first=3, optimizer=200), stage(3)) == ""
+    # the layers are numbered throughout: only the network as a whole can be compared
+    assert longer(stage(12, first=3, optimizer=200), stage(3)) == "Net"
     # the optimizer of the later stage is slow; its layers are not
     assert longer(stage(3, first=3, optimizer=900), stage(3)) == "SGD"
     # two copies of each stage: the late one is compared with its own copy

@@ -1,5 +1,7 @@
 """The summary of all ranks of a job: one finding for people, and the facts for programs."""
 
+from collections import Counter
+from itertools import pairwise
 from typing import Any, Final
 
 from ms_profiler.analysis.cluster import parallel_files
@@ -20,6 +22,8 @@ SHORT: Final = 0.1
 WHOLE: Final = (0.8, 1.25)
 #: ranks made different numbers of steps if the numbers differ by more than this share
 UNEVEN: Final = 0.02
+#: steps in which a rank is late are regular if at least this share of their distances, and this number, are equal
+REGULAR, TIMES = 0.8, 4
 #: largest number of steps that are listed
 STEPS: Final = 1000
 
@@ -130,9 +134,14 @@ def _one(late: Late, cause: Cause, found: Lateness) -> str:
 
 
 def _when(late: Late, found: Lateness) -> str:
-    """Return the period in which a rank is late, in parentheses; empty if there is none."""
+    """Return the period in which a rank is late, or its steps at equal distances, in parentheses; otherwise nothing."""
     if late.period is None:
-        return ""
+        distances = Counter(after - before for before, after in pairwise(late.moments))
+        distance, times = distances.most_common(1)[0] if distances else (0, 0)
+        if found.made or distance < 2 or times < max(REGULAR * (len(late.moments) - 1), TIMES):
+            return ""
+        one = next(before for before, after in pairwise(late.moments) if after - before == distance)
+        return f" (steps {one}, {one + distance}, {one + 2 * distance}, ...)"
     first, last = late.period
     begin, end, compared = f"step {first}", f"step {last}", found.critical["step"].to_list()
     if found.made:

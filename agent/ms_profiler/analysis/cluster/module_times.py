@@ -19,15 +19,18 @@ ModuleTimes = Mapping[str, Mapping[str, int]]
 #: the parts in which a module works; waits for data or for other ranks say nothing about the module around them
 WORK: Final = (bounds.COMPUTING, bounds.LAUNCH, bounds.HOST, bounds.BLOCKED)
 #: A module is named if it has at least the share `_MOST` of the time by which a part takes longer than on other ranks,
-#: and if this is at least `_ABOVE` times its share of the part on these ranks: a rank may be slower in all modules. The
-#: last condition does not matter if it has `_MOST` of this time in modules that take no time on these ranks.
+#: and if this is at least `_ABOVE` times its share of the part on these ranks: a rank may be slower in all modules. A
+#: module with most of the part cannot have such a share. If it has at most the share `_WHOLE` of the part, it is named
+#: if it became longer by `_APART` times as much of its time as the rest. None of this matters if it has `_MOST` of the
+#: time in modules that take no time on these ranks.
 _MOST: Final = 0.5
 _ABOVE: Final = 1.25
+_APART, _WHOLE = 3, 0.95
 #: A part is far longer in a step if it takes more than `_FAR` times its median, and at least the part `_MUCH` of the
 #: median step more. At most the part `_RARE` of the steps, and `_STEPS` of them, are such steps.
 _FAR: Final = 1.5
 _MUCH: Final = 0.1
-_RARE: Final = 0.25
+_RARE: Final = 0.4
 _STEPS: Final = 1_000
 #: such steps tell the module of a late rank if they are at least this part of the steps in which it is late
 SHOWN: Final = 0.8
@@ -127,12 +130,23 @@ def longer(part: str, own: ModuleTimes, others: Sequence[ModuleTimes]) -> str:
     if excess <= 0:
         return ""
     tree = Tree({path: change for path, change in more.items() if path})
-    for path, inside in tree.explained(excess * _MOST):
+    explained = tree.explained(excess * _MOST)
+    # a module and the code around it may take longer together: the modules around it are candidates, too
+    around = [path for inner, _ in explained for path in _around(inner)]
+    for path, inside in [*explained, *((path, tree.inside[path]) for path in around)]:
         share = sum(more[each] for each in inside) / excess
+        before = sum(usual[each] for each in inside) / whole
         extra = sum(more[each] for each in inside if not usual[each]) / excess
-        if extra >= _MOST or share >= max(_MOST, _ABOVE * sum(usual[each] for each in inside) / whole):
+        apart = before <= _WHOLE and share * (1 - before) >= _APART * (1 - share) * before
+        if extra >= _MOST or (share >= _MOST and (share >= _ABOVE * before or apart)):
             return path
     return ""
+
+
+def _around(path: str) -> list[str]:
+    """Return the paths of the modules around a module, the innermost first."""
+    parts = path.split(".")
+    return [".".join(parts[:length]) for length in range(len(parts) - 1, 0, -1)]
 
 
 def _within(common: set[str], times: Mapping[str, int]) -> dict[str, int]:
