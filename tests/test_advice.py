@@ -10,6 +10,7 @@ from microseconds import phases
 from ms_profiler.analysis.metrics import batch_makers, overheads, repeated_compiling
 from ms_profiler.analysis.metrics.advice import Facts, ranked, work
 from ms_profiler.analysis.metrics.advice.base import BatchTexts
+from ms_profiler.analysis.metrics.anomaly_checks import Checks
 from ms_profiler.analysis.metrics.bounds import PARTS
 from ms_profiler.analysis.metrics.diagnosis import Diagnosis
 from ms_profiler.analysis.metrics.growth import Growth
@@ -168,6 +169,17 @@ LINK = Slow("AllReduce", "slow", 1e8, 1e9, "fast", 40 * MS, 3)
             {"reading": 0.9, "reads": reads(200, name=READ), "parts": parts(launch=0.8), "launched": MANY},
             "sync-bound",
             "200.0 of them a step fetch a value",
+        ),
+        (
+            {
+                "checks": Checks(150, 0.12),
+                "reading": 0.9,
+                "reads": reads(200, name=READ),
+                "parts": parts(launch=0.35, computing=0.65),
+                "launched": MANY,
+            },
+            "anomaly-detection",
+            "autograd looks for NaN in 150 gradients a step, which takes 12.0 % of the steady steps",
         ),
         (
             {"optimizing": Optimizing(0.82, 0.1, 30)},

@@ -84,6 +84,7 @@ STRANGERS = {
     "single": "unfused-optimizer",
     "scan": "launch-bound",
     "one-by-one": "sync-bound",
+    "anomaly": "anomaly-detection",
     "leak": "memory-growth",
     "trainer": "",
     "text": "",

@@ -423,6 +423,12 @@ def ranks(kind):
     torch.distributed.destroy_process_group()
 
 
+def anomalous():
+    """Train as if the search for a NaN had been left on."""
+    torch.autograd.set_detect_anomaly(True)
+    of(deep, lambda parameters: torch.optim.SGD(parameters, 0.01), small)()
+
+
 def of(model, make, batch, **options):
     """Return a job that trains a model.
 
@@ -461,6 +467,7 @@ KINDS = {
     "single": of(deep, lambda parameters: torch.optim.AdamW(parameters, foreach=False), small),
     "scan": of(Scan, torch.optim.Adam, lambda: (torch.randn(8, 150, 8), torch.randint(4, (8,)))),
     "one-by-one": one_by_one,
+    "anomaly": anomalous,
     "leak": leak,
     "trainer": lambda: Trainer().fit(),
     # With width 64, launches would determine its time: a step has 75 MFLOP and 3,600 operators.

@@ -7,6 +7,7 @@ from typing import Final
 import polars as pl
 
 from ms_profiler.analysis.metrics import (
+    anomaly_checks,
     bounds,
     checkpoint_files,
     communication,
@@ -72,6 +73,7 @@ class Diagnosis:
         reads: the reads of values and the waits for the device in the same steps, from `reads.reads`.
         recompiles: repeated compilations: `step` (row of `steps.table`), `text`.
         again: what the steps compiled after the first compilation; None if this was warm-up.
+        checks: the checks of gradients by PyTorch's anomaly detection; None if it is off.
         exchanged: the backward passes of a step that each exchange the gradients; None if at most one does.
         called: the exchange that the script calls between the passes, and that takes much of the communication.
         growth: the growth of the memory of tensors, or of the process if tensors are unknown; None without growth.
@@ -120,6 +122,7 @@ class Diagnosis:
     whole: bool = False
     every: other_steps.AllSteps | None = None
     cut: pl.DataFrame = field(default_factory=pl.DataFrame)
+    checks: anomaly_checks.Checks | None = None
 
     @cached_property
     def shares(self) -> dict[str, float]:
@@ -267,6 +270,7 @@ def diagnose(
         called=script_exchanges.found(calls, own_spans, pieces, rows),
         links=links.slow(links.bandwidths(calls)),
         files=checkpoint_files.does(spans, recording.names, steps),
+        checks=anomaly_checks.found(spans, recording.names, during),
         waits=dataset.waits(own_spans if every is None else other_steps.fetches(spans, steps, rows), recording.names),
     )
 

@@ -18,6 +18,7 @@ _LOST: Final = {
     "late-rank": bounds.COMMUNICATION,
     "communication-bound": bounds.COMMUNICATION,
     "worker-starts": "workers",
+    "anomaly-detection": "anomaly detection",
 }
 
 

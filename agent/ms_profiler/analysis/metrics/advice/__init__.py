@@ -20,7 +20,7 @@ from ms_profiler.analysis.metrics.strain import BUSY
 
 _CAUSES: Final = (
     *(waits.waits, waits.blocked, waits.copies, waits.crowded, waits.exchanges, waits.workers),
-    *(work.reads, work.optimizer, work.casts, work.host, work.fallbacks),
+    *(work.reads, work.optimizer, work.casts, work.checks, work.host, work.fallbacks),
     *(habits.compiling, habits.memory, habits.pauses, habits.uneven),
     machine.machine,
 )

@@ -61,13 +61,32 @@ AI_CPU_SHARE: Final = 0.01
 AI_CPU: Final = "AI_CPU"
 
 
+def checks(found: Diagnosis, facts: Facts) -> Iterator[Advice]:
+    """Yield advice about PyTorch's anomaly detection, whatever it costs: it is meant for the search for a fault."""
+    if found.checks is not None:
+        yield Advice(
+            "anomaly-detection",
+            bounds.LAUNCH,
+            found.checks.share,
+            f"anomaly detection: autograd looks for NaN in {found.checks.per_step:,.0f} gradients a step, which takes "
+            f"{percent(found.checks.share)} of the steady steps; it also stores a traceback for each forward operator",
+            "Call torch.autograd.set_detect_anomaly(False), or leave out detect_anomaly, once the fault is found.",
+            lane=facts.lane,
+        )
+
+
 def reads(found: Diagnosis, facts: Facts) -> Iterator[Advice]:
     """Yield advice about reads of values, which keep the host from queueing work."""
     share = found.shares[bounds.SYNC]
     steps = max(found.parts["step"].n_unique(), 1)
     per_step = found.reads.height / steps
     # if the device was not recorded, a single read per step may wait for work that the step needs in any case
-    if not worth(found, bounds.SYNC) or found.reads.is_empty() or (found.accelerator and per_step <= 1):
+    if (
+        not worth(found, bounds.SYNC)
+        or _of_checks(found, per_step)
+        or found.reads.is_empty()
+        or (found.accelerator and per_step <= 1)
+    ):
         return
     counts = found.reads.group_by("name").len().sort("len", "name", descending=[True, False])
     name = "aten::item" if counts["name"][0] == READ else counts["name"][0]
@@ -86,6 +105,11 @@ def reads(found: Diagnosis, facts: Facts) -> Iterator[Advice]:
         facts.numbers[most[0]],
         facts.lane,
     )
+
+
+def _of_checks(found: Diagnosis, per_step: float) -> bool:
+    """Return whether at least half of the reads of values in a step belong to PyTorch's anomaly detection."""
+    return found.checks is not None and 2 * found.checks.per_step >= per_step
 
 
 def _where(found: Diagnosis) -> str:
@@ -138,16 +162,17 @@ def host(found: Diagnosis, facts: Facts) -> Iterator[Advice]:
             "Make fewer and larger operators: batch or vectorise the loop that calls them, use fused operators, or "
             "compile the model (torch.compile, mindspore.jit)."
         )
-        if found.reading >= READING:
+        if found.reading >= READING and not _of_checks(found, fetches):
             cause, action = "sync-bound", FETCH
             takes += f"; {fetches:,.1f} of them a step fetch a value (aten::item), with almost no operator between"
         else:
             takes += f"; launched by {facts.code.launch}" if facts.code.launch else _where(found)
-            takes += f"; {fetches:,.0f} operators a step fetch a value (aten::item)" if fetches >= FETCHES else ""
+            fetching = fetches >= FETCHES and not _of_checks(found, fetches)
+            takes += f"; {fetches:,.0f} operators a step fetch a value (aten::item)" * fetching
         takes += f"; {facts.module}" if facts.module else ""
         worst = worst_step(found, facts, bounds.LAUNCH)
         yield Advice(cause, bounds.LAUNCH, share, f"{cause}: {numbers}; {takes}", action, worst, facts.lane)
-    elif found.reading * launch >= FETCHING:
+    elif found.reading * launch >= FETCHING and not _of_checks(found, fetches):
         yield Advice(
             "sync-bound",
             bounds.LAUNCH,
