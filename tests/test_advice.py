@@ -445,6 +445,17 @@ def test_launching_is_said_to_lie_where_most_of_it_is_and_to_fetch_values():
     assert item.evidence.endswith(places)
 
 
+def test_operators_that_the_script_calls_outside_of_the_model_have_advice_though_computing_takes_as_long():
+    pieces = phases((0, "forward", 0, 1000), (0, "other", 1000, 3000)).with_columns(part=pl.lit("launch"))
+    launched = Launched("operators", 900, 9000, outside=("aten::mul", "aten::add"), aside=320.4)
+    (item,) = advice_on(parts=parts(launch=0.36, computing=0.64), launched=launched, moments=pieces)
+    assert (item.cause, item.share) == ("launch-bound", pytest.approx(0.24))
+    assert "320 operators a step outside of the model, mostly aten::mul and aten::add; launching them" in item.evidence
+    few = replace(launched, aside=4.0)
+    assert advice_on(parts=parts(launch=0.36, computing=0.64), launched=few, moments=pieces) == []
+    assert advice_on(parts=parts(launch=0.24, computing=0.76), launched=launched, moments=pieces) == []
+
+
 def test_the_scripts_own_code_outside_of_the_model_comes_before_launches_that_take_less():
     table, launched = parts(launch=0.27, host=0.45), Launched("operators", 1282, 500)
     pieces = phases((0, "other", 0, 600), (0, "forward", 600, 1000))

@@ -54,6 +54,7 @@ def run(grown, queued, ran=0.0, others=(0.2, 0.2), threads=1, gradual=False, dev
     recording = SimpleNamespace(
         host=pl.DataFrame(host, schema=tables.HOST, orient="row").sort("process", "name", "start_ns"),
         looks=pl.DataFrame(looks, schema=tables.LOOKS, orient="row"),
+        names=pl.Series([], dtype=pl.String),
         info=SimpleNamespace(world_size=1, numbers=lambda: {"threads": threads}),
         device=device,
     )

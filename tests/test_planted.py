@@ -85,6 +85,7 @@ STRANGERS = {
     "scan": "launch-bound",
     "one-by-one": "sync-bound",
     "anomaly": "anomaly-detection",
+    "average": "launch-bound",
     "leak": "memory-growth",
     "trainer": "",
     "text": "",

@@ -157,6 +157,33 @@ def test_the_line_says_what_the_stepping_thread_does_outside_of_all_phases(more,
     assert (within["phase"], within["outside"]) == ("data", None)
 
 
+def called(steps, numbers):
+    """Return operators in the steps: `numbers` tells how many of each name a step has. Each calls one of its own."""
+    rows = []
+    for step, (start, end) in enumerate(steps.table.select("start_ns", "end_ns").iter_rows()):
+        at = start
+        for name, number in enumerate(numbers(step)):
+            for _ in range(number):
+                rows += [(1, 1, name, int(Category.OP), at, at + 900), (1, 1, 3, int(Category.OP), at + 100, at + 800)]
+                at += 1000
+        assert at < end
+    names = ("process", "thread", "name", "category", "start_ns", "end_ns")
+    return pl.DataFrame(rows, schema={name: tables.SPANS[name] for name in names}, orient="row")
+
+
+def test_the_line_names_the_operators_that_the_script_calls_in_the_longer_steps_only():
+    steps = made(lengths(lambda number: 5 if number % 4 == 0 else 1))
+    spans = called(steps, lambda step: (10 + 90 * (step % 4 == 0), 5, 30 * (step % 4 == 0)))
+    names = pl.Series(["aten::mul", "aten::add", "aten::clamp", "aten::empty"])
+    found = recurring_steps.summary(steps, None, spans, looked(steps, "run"), names)
+    assert found["calls"] == {"more": 120.0, "names": ["aten::mul", "aten::clamp"]}
+    (line,) = changes.lines({"recurring_steps": found})
+    assert line.endswith("runs code, which calls 120 more operators a step (mostly aten::mul and aten::clamp)")
+    # the longer steps run other code, but call as many operators
+    alike = recurring_steps.summary(steps, None, called(steps, lambda _: (10, 5, 3)), looked(steps, "run"), names)
+    assert (alike["outside"], alike["calls"]) == ("host", None)
+
+
 def test_the_line_lists_parts_of_the_difference_if_no_part_is_most_of_it():
     """A script that writes a checkpoint by itself serialises it, writes it to a file, and waits for the disk."""
     steps = made(lengths(lambda number: 11 if number % 4 == 0 else 1))

@@ -423,6 +423,19 @@ def ranks(kind):
     torch.distributed.destroy_process_group()
 
 
+def averaged():
+    """Train a model of wide layers, and average its weights in Python after each step."""
+    model = nn.Sequential(*(layer for _ in range(12) for layer in (nn.Linear(512, 512), nn.Tanh())), nn.Linear(512, 4))
+    mean = {name: weight.clone() for name, weight in model.state_dict().items()}
+    optimizer = torch.optim.SGD(model.parameters(), 0.01, foreach=True)
+    for _ in range(STEPS):
+        train(model, optimizer, lambda: (torch.randn(4, 512), torch.randint(4, (4,))), 1)
+        for _ in range(40):  # as many times as a larger model would have weights
+            for name, weight in model.state_dict().items():
+                if name.endswith("bias"):
+                    mean[name] = mean[name] * 0.99 + weight * 0.01
+
+
 def anomalous():
     """Train as if the search for a NaN had been left on."""
     torch.autograd.set_detect_anomaly(True)
@@ -468,6 +481,7 @@ KINDS = {
     "scan": of(Scan, torch.optim.Adam, lambda: (torch.randn(8, 150, 8), torch.randint(4, (8,)))),
     "one-by-one": one_by_one,
     "anomaly": anomalous,
+    "average": averaged,
     "leak": leak,
     "trainer": lambda: Trainer().fit(),
     # With width 64, launches would determine its time: a step has 75 MFLOP and 3,600 operators.

@@ -42,13 +42,15 @@ def found(spans: pl.DataFrame, names: pl.Series, during: pl.DataFrame) -> Checks
         names: texts by row.
         during: the examined steps.
     """
-    wanted = pl.Series(names.is_in(_CHECKS)).gather(spans["name"])
-    checks = spans.with_columns(around=spans["name"].gather(spans["parent"])).filter(
-        wanted, pl.col("category") == int(Category.OP), pl.col("parent").is_not_null()
-    )
-    engine = names.str.starts_with(AROUND_NODE).gather(checks["around"])
-    checks = checks.filter(engine)
+    own = spans.filter(pl.col("category") == int(Category.OP)).sort("start_ns")
+    place = ["process", "thread"]
+    node = names.str.starts_with(AROUND_NODE).gather(own["name"])
+    nodes = own.filter(node).select(*place, "start_ns", around=pl.col("depth"), until=pl.col("end_ns"))
+    checks = own.filter(names.is_in(_CHECKS).gather(own["name"]))
     checks = checks.filter(intervals.locate(checks["start_ns"], during).is_not_null())
+    # the rows of `spans` may be those of chosen steps only, so that their column `parent` tells nothing
+    checks = checks.join_asof(nodes, on="start_ns", by=place, check_sortedness=False)
+    checks = checks.filter(pl.col("end_ns") <= pl.col("until"), pl.col("depth") == pl.col("around") + 1)
     count = int((names == _READ).gather(checks["name"]).sum())
     if count < _LEAST * max(during.height, 1):
         return None

@@ -196,8 +196,8 @@ def diagnose(
         ran = intervals.union(own.filter(host_operators.computes(own, recording.names)))
         launched = launch_counts.found("operators", inner, during)
         if launched is not None:
-            names = launch_counts.outside(stepping(own, steps), recording.names, chosen)
-            launched = replace(launched, outside=names)
+            called, calls_aside = launch_counts.outside(stepping(own, steps), recording.names, chosen)
+            launched = replace(launched, outside=called, aside=calls_aside / max(len(rows), 1))
         if recording.sums is not None and recording.whole_steps:  # in the other steps, the phases decided
             computing = host_operators.computing(recording, own, spans, chosen, steps).select(intervals.BOUNDS)
     points = reads.reads(spans, recording.names, chosen, steps)

@@ -7,9 +7,10 @@ from typing import Any, Final
 
 import polars as pl
 
-from ms_profiler.analysis.metrics import bounds, phases, scheduling
-from ms_profiler.analysis.metrics.steps import Steps
+from ms_profiler.analysis.metrics import bounds, intervals, launch_counts, phases, scheduling
+from ms_profiler.analysis.metrics.steps import Steps, stepping
 from ms_profiler.analysis.model import tables
+from ms_profiler.store.format import Category
 
 #: a phase is named if it makes up at least this part of the difference; what the stepping thread does, likewise
 MOST: Final = 0.5
@@ -20,9 +21,17 @@ MANY: Final = 3
 KNOWN: Final = 0.7
 #: a step is left out if it takes more than this many times the median of its kind, for example because it compiles
 FAR: Final = 10.0
+#: operators are compared if at least this number of sampled steps is known of either kind
+KINDS: Final = 4
 
 
-def where(steps: Steps, longer: pl.Series, spans: pl.DataFrame, looks: pl.DataFrame | None = None) -> dict[str, Any]:
+def where(
+    steps: Steps,
+    longer: pl.Series,
+    spans: pl.DataFrame,
+    looks: pl.DataFrame | None = None,
+    names: pl.Series | None = None,
+) -> dict[str, Any]:
     """Return where the difference between the longer steps and the others lies, as the summary has it.
 
     Args:
@@ -31,16 +40,19 @@ def where(steps: Steps, longer: pl.Series, spans: pl.DataFrame, looks: pl.DataFr
             is not compared.
         spans: table of the run's spans, with the columns of `tables.SPANS`.
         looks: the samples of threads, with the columns of `tables.LOOKS`; None if unknown.
+        names: texts by row; None if the names of operators do not matter.
 
     Returns:
         `phase`: the phase whose mean time in a step makes up most of the difference; None if no recorded phase does.
         `outside`: what the stepping thread does in most of the difference, if that lies outside of all phases:
         `bounds.BLOCKED` or `bounds.HOST`. None if that is unknown, or if the difference lies elsewhere.
-        `parts`: if both are None, the parts that together make up most of the difference: `part` (a phase,
-        `bounds.BLOCKED` or `bounds.HOST`) and its `share` of the difference. Empty if they are unknown, or if all of
-        them are phases of the model, which tells no more than that all of the step takes longer.
+        `calls`: if it runs code there and calls more operators in the longer steps, `more` (how many more in a step)
+        and `names` (the most frequent ones of these); otherwise None.
+        `parts`: if `phase` and `outside` are None, the parts that together make up most of the difference: `part` (a
+        phase, `bounds.BLOCKED` or `bounds.HOST`) and its `share` of the difference. Empty if they are unknown, or if
+        all of them are phases of the model, which tells no more than that all of the step takes longer.
     """
-    nothing: dict[str, Any] = {"phase": None, "outside": None, "parts": []}
+    nothing: dict[str, Any] = {"phase": None, "outside": None, "calls": None, "parts": []}
     table = steps.table.with_columns(inside=longer)
     content = table.filter("inside")["content"].mode().sort()[0]
     rows = table.with_row_index("step").filter(content=content).select("step", "inside", "duration_ns").drop_nulls()
@@ -66,7 +78,8 @@ def where(steps: Steps, longer: pl.Series, spans: pl.DataFrame, looks: pl.DataFr
     found = {part: more / (slow - usual) for part, more in uses.items()}
     most = max(found, key=found.__getitem__)
     if shares.pop(phases.OTHER, 0.0) >= MOST and found[most] >= MOST:
-        return nothing | {"outside": most}
+        calls = None if names is None or most != bounds.HOST else _calls(steps, longer, spans, names)
+        return nothing | {"outside": most, "calls": calls}
     listed = sorted(((share, part) for part, share in (shares | found).items() if share >= LISTED), reverse=True)[:MANY]
     told = len(listed) > 1 and math.fsum(share for share, _ in listed) >= KNOWN
     if not told or all(part in phases.COMPUTING for _, part in listed):
@@ -91,3 +104,30 @@ def _uses(steps: Steps, outside: pl.DataFrame, counts: tuple[int, int], looks: p
     uses = [scheduling.usage(cells, outside.filter(side)) for side in (pl.col("inside"), ~pl.col("inside"))]
     _, ran, slept = (one / counts[0] - other / counts[1] for one, other in zip(*uses, strict=True))
     return {bounds.BLOCKED: slept, bounds.HOST: ran}
+
+
+def _calls(steps: Steps, longer: pl.Series, spans: pl.DataFrame, names: pl.Series) -> dict[str, Any] | None:
+    """Return which operators the script calls outside of all phases more often in a longer step; None if it does not.
+
+    Args:
+        steps: the steps in use.
+        longer: for each of them, whether it is one of the longer steps; None for a step that is not compared.
+        spans: table of the run's spans, with the columns of `tables.SPANS`.
+        names: texts by row.
+    """
+    known = steps.table.with_columns(inside=longer).filter("recorded", pl.col("inside").is_not_null())
+    counts = {side: known.filter(inside=side).height for side in (True, False)}
+    if min(counts.values()) < KINDS:
+        return None
+    operators = stepping(spans, steps, Category.OP)
+    calls = launch_counts.aside(operators, phases.pieces(spans, steps))
+    row = intervals.locate(calls["start_ns"], known)
+    placed = calls.with_columns(inside=known["inside"].gather(row)).drop_nulls("inside")
+    each = pl.when("inside").then(1 / counts[True]).otherwise(-1 / counts[False])
+    more = placed.group_by("name").agg(each.sum().alias("more")).with_columns(text=pl.lit(names).gather("name"))
+    whole = float(more["more"].sum())
+    if whole < 1:
+        return None
+    often = more.filter(pl.col("more") >= max(launch_counts.FREQUENT * whole, 0.5))
+    listed = often.sort("more", "text", descending=[True, False])["text"].head(launch_counts.MOST)
+    return {"more": round(whole, 1), "names": listed.to_list()}

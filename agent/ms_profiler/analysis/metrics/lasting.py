@@ -100,8 +100,8 @@ def _explained(
     change = alike_changes.told(change, lengths_ms, later, steps, found, spans)
     if change["modules"] or change["alike"] or not later.any():
         return change
-    looks = None if recording is None else recording.looks
-    return change | extra_phase.where(steps, later if longer else ~later, spans, looks)
+    known = () if recording is None else (recording.looks, recording.names)
+    return change | extra_phase.where(steps, later if longer else ~later, spans, *known)
 
 
 def _of_lengths(

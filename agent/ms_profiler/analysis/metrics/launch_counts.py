@@ -26,6 +26,7 @@ class Launched:
         behind: median time from the launch to the start of a kernel / mean length of a step; None if unknown.
         in_steps: share of a device's kernels that the steps launched; 0 if no device was recorded.
         outside: names of the most frequent operators outside of all phases, from `outside`.
+        aside: average number of operators per step that the script calls outside of all phases.
     """
 
     what: str
@@ -34,6 +35,7 @@ class Launched:
     behind: float | None = None
     in_steps: float = 0.0
     outside: Sequence[str] = ()
+    aside: float = 0.0
 
 
 def found(what: str, ran: pl.DataFrame, during: pl.DataFrame) -> Launched | None:
@@ -51,18 +53,29 @@ def found(what: str, ran: pl.DataFrame, during: pl.DataFrame) -> Launched | None
     return Launched(what, inside.height / during.height, median)
 
 
-def outside(ran: pl.DataFrame, names: pl.Series, cut: pl.DataFrame) -> Sequence[str]:
-    """Return the names of the operators that are called most often outside of all phases, the most frequent first.
+def outside(ran: pl.DataFrame, names: pl.Series, cut: pl.DataFrame) -> tuple[Sequence[str], int]:
+    """Return the names of the operators that are called most often outside of all phases, and the number of all calls.
+
+    The most frequent name comes first. An operator that another one calls does not count.
 
     Args:
         ran: the operators of the stepping thread, `name` (row of `names`), `start_ns`, `end_ns`.
         names: texts by row.
         cut: the steps cut into phases, from `phases.pieces`.
     """
-    calls = ran.filter(intervals.locate(ran["start_ns"], cut.filter(phase=OTHER).sort("start_ns")).is_not_null())
-    # an operator that another one calls is not what the script asked for
-    calls = calls.sort("start_ns", "end_ns", descending=[False, True])
-    calls = calls.filter(pl.col("start_ns") >= pl.col("end_ns").cum_max().shift(1, fill_value=0))
+    calls = aside(ran, cut)
     counts = calls.group_by("name").len().with_columns(text=pl.lit(names).gather("name"))
     often = counts.filter(pl.col("len") >= FREQUENT * pl.col("len").sum())
-    return tuple(often.sort("len", "text", descending=[True, False])["text"].head(MOST))
+    return tuple(often.sort("len", "text", descending=[True, False])["text"].head(MOST)), calls.height
+
+
+def aside(ran: pl.DataFrame, cut: pl.DataFrame) -> pl.DataFrame:
+    """Return the operators that the script calls outside of all phases, and not those that they call themselves.
+
+    Args:
+        ran: the operators of the stepping thread, `start_ns`, `end_ns`.
+        cut: the steps cut into phases, from `phases.pieces`.
+    """
+    calls = ran.filter(intervals.locate(ran["start_ns"], cut.filter(phase=OTHER).sort("start_ns")).is_not_null())
+    calls = calls.sort("start_ns", "end_ns", descending=[False, True])
+    return calls.filter(pl.col("start_ns") >= pl.col("end_ns").cum_max().shift(1, fill_value=0))

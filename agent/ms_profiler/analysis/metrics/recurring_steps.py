@@ -32,7 +32,11 @@ RARELY: Final = 16
 
 
 def summary(
-    steps: Steps, found: Ownership | None, spans: pl.DataFrame, looks: pl.DataFrame | None = None
+    steps: Steps,
+    found: Ownership | None,
+    spans: pl.DataFrame,
+    looks: pl.DataFrame | None = None,
+    names: pl.Series | None = None,
 ) -> dict[str, Any] | None:
     """Return the steps that are longer at regular intervals, and what makes them longer; None without any.
 
@@ -41,6 +45,7 @@ def summary(
         found: the owners of the time of sampled steps; None if no module is known.
         spans: table of the run's spans, with the columns of `tables.SPANS`.
         looks: the samples of threads, with the columns of `tables.LOOKS`; None if unknown.
+        names: texts by row; None if the names of operators do not matter.
 
     Returns:
         `every` (the interval, in steps), `long` (how many steps of each interval are longer, one after another),
@@ -65,7 +70,7 @@ def summary(
         "ms": milliseconds(medians[0]),
         "others_ms": milliseconds(medians[1]),
         "share": round(share, 6),
-        **extra_phase.where(steps, inside, spans, looks),
+        **extra_phase.where(steps, inside, spans, looks, names),
         "modules": [] if found is None else shifts.modules(steps, found, settled, (medians[1], medians[0])),
     }
 

@@ -21,13 +21,16 @@ RARE: Final = 0.1
 AGAIN: Final = 0.25
 
 
-def summary(steps: Steps, spans: pl.DataFrame, looks: pl.DataFrame | None = None) -> dict[str, Any] | None:
+def summary(
+    steps: Steps, spans: pl.DataFrame, looks: pl.DataFrame | None = None, names: pl.Series | None = None
+) -> dict[str, Any] | None:
     """Return the period in which steps took longer; None without one.
 
     Args:
         steps: the steps in use.
         spans: table of the run's spans, with the columns of `tables.SPANS`.
         looks: the samples of threads, with the columns of `tables.LOOKS`; None if unknown.
+        names: texts by row; None if the names of operators do not matter.
 
     Returns:
         `first` and `last` (numbers of steps), `ms` and `others_ms` (medians of the steps in the period, and of the
@@ -46,7 +49,7 @@ def summary(steps: Steps, spans: pl.DataFrame, looks: pl.DataFrame | None = None
         "ms": milliseconds(statistics.median(lengths[0])),
         "others_ms": milliseconds(statistics.median(lengths[1])),
         "share": round(sum(lengths[0]) / sum(lengths[0] + lengths[1]), 6),
-        **extra_phase.where(steps, table["inside"], spans, looks),
+        **extra_phase.where(steps, table["inside"], spans, looks, names),
     }
 
 

@@ -89,7 +89,10 @@ def _where(found: dict[str, Any]) -> str:
     if phase := found.get("phase"):
         return f"most of the difference is in {_part(phase)}"
     if outside := found.get("outside"):
-        return f"most of the difference is outside of all phases: {_OUTSIDE[outside]}"
+        calls = found.get("calls")
+        mostly = f" (mostly {wording.series(calls['names'])})" if calls and calls["names"] else ""
+        does = f", which calls {calls['more']:,.0f} more operators a step{mostly}" if calls else ""
+        return f"most of the difference is outside of all phases: {_OUTSIDE[outside]}{does}"
     texts = [f"{_part(item['part'])} ({item['share'] * 100:.0f} %)" for item in found.get("parts", ())]
     return f"the difference is mostly {wording.series(texts)}" if texts else ""
 

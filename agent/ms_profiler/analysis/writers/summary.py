@@ -95,8 +95,10 @@ def summary(measures: Measures) -> dict[str, Any]:
         "other_trainings": other_trainings.summary(recording, measures.spans, measures.steps),
         "steps": _steps(measures),
         "long_steps": long_steps.summary(measures.steps, measures.spans, recording.looks, recording.names),
-        "recurring_steps": recurring_steps.summary(measures.steps, measures.ownership, measures.spans, recording.looks),
-        "slow_period": slow_period.summary(measures.steps, measures.spans, recording.looks),
+        "recurring_steps": recurring_steps.summary(
+            measures.steps, measures.ownership, measures.spans, recording.looks, recording.names
+        ),
+        "slow_period": slow_period.summary(measures.steps, measures.spans, recording.looks, recording.names),
         **measures.changes,
         "phases": _phases(measures),
         "sampling": sampling_summary.summary(measures),

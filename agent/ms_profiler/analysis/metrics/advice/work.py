@@ -156,6 +156,7 @@ def host(found: Diagnosis, facts: Facts) -> Iterator[Advice]:
         takes = f"on the critical path, the host takes {percent(share)}, computing takes {percent(computed)}"
         due = share >= max(FAR_LONGER * computed, worth_host)
     fetches = found.reads.filter(pl.col("name") == READ).height / max(found.parts["step"].n_unique(), 1)
+    scattered = _share(found.moments, "part", bounds.LAUNCH, "phase", [OTHER])
     if many and due and share >= worth_host and not _optimizes(found):
         cause = "launch-bound"
         action = (
@@ -180,6 +181,19 @@ def host(found: Diagnosis, facts: Facts) -> Iterator[Advice]:
             f"sync-bound: {fetches:,.0f} operators a step fetch a value (aten::item), with almost no operator between; "
             f"launching them takes {percent(found.reading * launch)} of the steady steps",
             FETCH,
+            worst_step(found, facts, bounds.LAUNCH),
+            facts.lane,
+        )
+    elif launched.aside >= SOME and launch * scattered >= WORTH[bounds.LAUNCH] and not _optimizes(found):
+        yield Advice(
+            "launch-bound",
+            bounds.LAUNCH,
+            launch * scattered,
+            f"launch-bound: the script calls {launched.aside:,.0f} operators a step outside of the model, mostly "
+            f"{wording.series(launched.outside)}; launching them takes {percent(launch * scattered)} of the steady "
+            "steps",
+            "Call them in fewer steps, or for many tensors at once (stacked tensors, torch._foreach functions), or "
+            "compile the function that calls them.",
             worst_step(found, facts, bounds.LAUNCH),
             facts.lane,
         )
