@@ -17,7 +17,18 @@ from test_shifts import MS, NO_SPANS, made
 COUNT, CHANGE = 400, 200
 
 
-def run(grown, queued, ran=0.0, others=(0.2, 0.2), threads=1, gradual=False, device=None, basis="host", every=1):
+def run(
+    grown,
+    queued,
+    ran=0.0,
+    others=(0.2, 0.2),
+    threads=1,
+    gradual=False,
+    device=None,
+    basis="host",
+    every=1,
+    beside=(0.0, 0.0),
+):
     """Return a run whose steps of 10 ms become longer, as arguments of `lasting.summary`.
 
     Args:
@@ -29,6 +40,7 @@ def run(grown, queued, ran=0.0, others=(0.2, 0.2), threads=1, gradual=False, dev
         gradual: whether all of this grows little by little.
         device: the device that computed; None for the processor.
         basis: what the times of modules measure.
+        beside: the number of processors that other threads of the process use, before and after.
         every: the stepping thread waits for a processor in one of so many steps, and as much longer in this step.
     """
     chance = random.Random(3)
@@ -41,7 +53,8 @@ def run(grown, queued, ran=0.0, others=(0.2, 0.2), threads=1, gradual=False, dev
         ran_ns += int(took)
         looks.append((1, 1, end, end, ran_ns, int(queued * part * MS) * every * (number % every == 0)))
         used = others[0] + (others[1] - others[0]) * part
-        rates = {host_metrics.USER: took / (end - start), host_metrics.IDLE: 2 - used - took / (end - start)}
+        own = took / (end - start) + beside[0] + (beside[1] - beside[0]) * part
+        rates = {host_metrics.USER: own, host_metrics.IDLE: 2 - used - own}
         rates[host_metrics.BUSY[0]] = 2 - rates[host_metrics.IDLE]
         host += [(1, metric.name, 0, "", start, end, rate, "") for metric, rate in rates.items()]
     owned = [
@@ -61,6 +74,22 @@ def run(grown, queued, ran=0.0, others=(0.2, 0.2), threads=1, gradual=False, dev
     pieces = table.with_columns(start_ns=steps.table["start_ns"].gather(table["step"]))
     pieces = pieces.with_columns(end_ns=pl.col("start_ns") + pl.col("self_ns"))
     return steps, Ownership(basis, 1, 1, table, table, pieces, 1), NO_SPANS, None, None, recording
+
+
+def test_threads_of_the_process_are_named_if_the_stepping_thread_sleeps_while_they_run():
+    """As with a thread that runs Python code all the time: the other threads wait for the interpreter lock."""
+    found = lasting.summary(*run(18, 0, beside=(0.02, 0.98)))
+    assert found["shift"]["step"] == CHANGE and found["shift"]["modules"] == []
+    assert found["shift"]["machine"]["threads"] == {"before": 0.02, "after": 0.98}
+    (line,) = changes.lines(found)
+    assert "from there on, other threads of this process used 0.98 of 2 processors (0.02 before)" in line
+    assert "alike" not in line
+    # the stepping thread itself takes longer, and other threads run beside it
+    works = lasting.summary(*run(18, 0, ran=18, beside=(0.02, 0.98)))["shift"]
+    assert works["machine"] is None and [each["module"] for each in works["modules"]] == ["net.1"]
+    # other threads run as much as before
+    alone = lasting.summary(*run(18, 0, beside=(0.98, 0.98)))["shift"]
+    assert alone["machine"] is None and [each["module"] for each in alone["modules"]] == ["net.1"]
 
 
 @pytest.mark.parametrize("threads", [0, 1, 4])

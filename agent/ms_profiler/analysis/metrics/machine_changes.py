@@ -2,7 +2,8 @@
 
 Other programs take the processor of a thread that computes, often at the same place of each step. The time until the
 thread gets a processor again counts as time of the module or the kernel that it computes. So the share of one module
-may grow although its work is the same, and although the machine slows the whole job down.
+may grow although its work is the same, and although the machine slows the whole job down. The same holds if another
+thread of the process, such as one that runs Python code all the time, keeps the stepping thread from running.
 """
 
 import math
@@ -25,6 +26,10 @@ FULL: Final = 0.8
 #: to use processors because the job gets none, and not because the job sleeps. Then the waits are at least the part
 #: `WAITS` of the change.
 WAITS: Final = 0.1
+#: Other threads of the process are named if they use `BESIDE` more processors, and if the stepping thread sleeps or is
+#: blocked for at least the part `SLEPT` of the change: they hold what it waits for, such as Python's interpreter lock.
+BESIDE: Final = 0.5
+SLEPT: Final = 0.5
 #: a module takes longer for certain if waits for a processor make up at most this part of its growth
 EXPLAINED: Final = 0.5
 
@@ -93,6 +98,16 @@ class _Load:
             if busy >= FULL * whole and each.rise(self._longer) >= scheduling.OTHERS
         }
 
+    @cached_property
+    def beside(self) -> _Sides | None:
+        """Return the processors that the process's other threads use, if the stepping thread seems to wait for them."""
+        load = self.load
+        if load.beside is None or not load.known:
+            return None
+        used, slept = self.rate(load.beside), self.each(load.slept).rise(self._longer)
+        waiting = slept >= SLEPT * self.each(load.length).rise(self._longer)
+        return used if waiting and used.rise(self._longer) >= BESIDE else None
+
     def waits(self, growth_ms: float) -> bool:
         """Return whether the job waits longer for processors.
 
@@ -111,13 +126,14 @@ class _Load:
         risen, waited = self.risen, self.each(self.load.queued)
         if waited.rise(self._longer) <= 0:  # most short steps have no wait at all
             waited = self.mean(self.load.queued)
-        if not risen and not (self.load.known and waited.rise(self._longer) > 0):
+        if not risen and self.beside is None and not (self.load.known and waited.rise(self._longer) > 0):
             return None
         before, after = (milliseconds(seconds * 1e9) for seconds in waited)
         waits = {"before": before, "after": after}
         return {
             "processors": round(max(self.rate(self.load.machine))),
             **{name: risen[name].stated() if name in risen else None for name in ("others", "stolen")},
+            "threads": None if self.beside is None else self.beside.stated(),
             "waited_ms": waits if self.load.known and waited.rise(self._longer) > 0 else None,
         }
 
@@ -156,14 +172,15 @@ def told(
     waits = sides.waits(growth_ms)
     device = recording.device is not None and not recording.device.on_host
     on_host = found is None or found.basis == "host"
-    if waits if on_host else bool(sides.risen or waits) and not device:
-        most_ms = _most_ns(sides, recording, steps, device) / 1e6 if on_host else math.inf
+    if waits or sides.beside if on_host else bool(sides.risen or waits) and not device:
+        exact = on_host and sides.beside is None
+        most_ms = _most_ns(sides, recording, steps, device) / 1e6 if exact else math.inf
         modules = [
             each
             for each in modules
             if "count_after" in each or most_ms <= EXPLAINED * abs(each["after_ms"] - each["before_ms"])
         ]
-    stated = waits or modules != change["modules"]
+    stated = waits or sides.beside or modules != change["modules"]
     return change | {"modules": modules, "machine": sides.stated() if stated else None}
 
 

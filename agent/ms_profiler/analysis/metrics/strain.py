@@ -108,6 +108,10 @@ class Load:
         cells = scheduling.cells(recording.looks, steps.process, steps.thread)
         self.known = bool(cells["queued_ns"].is_not_null().any())
         self.queued = waits(cells, during)
+        off = waits(cells, during, "off_ns")
+        #: seconds in which the stepping thread was asleep or blocked; processor time of the process's other threads
+        self.slept, process = (off - self.queued).clip(0), counted(names.USER, names.SYSTEM)
+        self.beside = None if process is None else (process - (self.length - off)).clip(0)
 
     def crowded(self, chosen: pl.Series) -> bool:
         """Return whether other processes or other virtual machines used processors in the chosen steps."""
@@ -142,16 +146,15 @@ def _sum(amount: pl.Series, chosen: pl.Series) -> float:
     return float(amount.filter(chosen).sum())
 
 
-def waits(cells: pl.DataFrame, during: pl.DataFrame) -> pl.Series:
-    """Return the seconds for which a thread waited for a processor in each interval.
+def waits(cells: pl.DataFrame, during: pl.DataFrame, column: str = "queued_ns") -> pl.Series:
+    """Return the seconds for which a thread waited for a processor in each interval, or was off it with "off_ns".
 
     Args:
         cells: the intervals between the samples of the thread, from `scheduling.cells`.
         during: the intervals, `start_ns` and `end_ns`, without overlap, sorted by time.
+        column: the column of `cells` to add up.
     """
-    known = cells.drop_nulls("queued_ns").with_columns(
-        value=pl.col("queued_ns") / (pl.col("end_ns") - pl.col("start_ns"))
-    )
+    known = cells.drop_nulls("queued_ns").with_columns(value=pl.col(column) / (pl.col("end_ns") - pl.col("start_ns")))
     if known.is_empty():
         return pl.zeros(during.height, pl.Float64, eager=True)
     return host_load.integral(known, during["end_ns"]) - host_load.integral(known, during["start_ns"])

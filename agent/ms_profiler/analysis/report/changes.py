@@ -115,6 +115,12 @@ def _machine(found: dict[str, Any] | None, when: str) -> str:
         if each := found[name]:
             before, after = (f"{each[side]:.2f}" for side in ("before", "after"))
             words.append(f"{what} {after} of {found['processors']} processors ({before} before)")
+    if threads := found.get("threads"):
+        before, after = (f"{threads[side]:.2f}" for side in ("before", "after"))
+        words.append(
+            f"other threads of this process used {after} of {found['processors']} processors ({before} before), while "
+            "the stepping thread was asleep or blocked (it may wait for Python's global interpreter lock)"
+        )
     if waited := found["waited_ms"]:
         times = f"{milliseconds(waited['after'])} of a step ({milliseconds(waited['before'])} before)"
         words.append(f"the stepping thread waited for a processor for {times}")
