@@ -16,6 +16,7 @@ Bursts begin at multiples of `WINDOW` (`job.bursts`), so recorded and other step
 Source: Cochran, Sampling Techniques, 5A.9 (poststratification) and 6.1 (ratio estimate).
 """
 
+from math import isfinite
 from typing import Final
 
 import polars as pl
@@ -149,14 +150,11 @@ def _divided(table: pl.DataFrame) -> bool:
 
 def _left(table: pl.DataFrame) -> float:
     """Return for which part of the long steps that were not recorded the usual steps have to stand, from 0 to 1."""
-    own, rest = pl.col("recorded") & pl.col("long"), pl.col("rest")
-    others = (~pl.col("recorded") & pl.col("long")).sum()
-    stands, known, number = table.select(rest.filter(own).sum(), own.sum().alias("known"), others.alias("number")).row(
-        0
-    )
-    if not stands or known >= FEW:
-        return 0.0 if stands else 1.0
-    return max(1 - stands / number, 0.0) if number else 0.0
+    long = table.filter("long")
+    number, stands = int((~long["recorded"]).sum()), float(long["rest"].sum())
+    if not number or (stands and int(long["recorded"].sum()) >= FEW):
+        return 0.0
+    return max(1 - stands / number, 0.0)
 
 
 def _windows(table: pl.DataFrame) -> pl.DataFrame:
@@ -192,15 +190,18 @@ def _warm(table: pl.DataFrame, cost: float, regular: bool) -> pl.DataFrame:
     windows = table.filter("whole").with_columns(bare).group_by("window", maintain_order=True)
     lengths = windows.agg(pl.col("recorded", "run", "first", "place").first(), "length")
     lengths = lengths.with_columns(last=pl.col("length").list.slice(COLD).list.mean())
-    bursts = lengths.filter("recorded", pl.col("first") == 0)
-    others, known = lengths.filter(~pl.col("recorded")), bursts.filter(pl.col("run") > 0)
+    # the first steps of the job are no burst
+    bursts = lengths.filter("recorded", pl.col("first") == 0, pl.col("run") > 0)
+    others = lengths.filter(~pl.col("recorded"))
     found = [pl.DataFrame(schema={"place": pl.UInt32, "warm": pl.Float64, "cold": pl.Boolean})]
-    if min(known.height, others.height) >= LEAST:
-        usual = float(known["last"].median())  # type: ignore[arg-type]
+    if min(bursts.height, others.height) >= LEAST:
+        usual = float(bursts["last"].median())  # type: ignore[arg-type]
         for place in range(COLD):
             each = (pl.col("length").list.get(place) / pl.col("last")).median()
-            other, own = others.select(each).item(), known.select(each).item()
+            other, own = others.select(each).item(), bursts.select(each).item()
             warm = (other * usual + cost) / max(own * usual + cost, 1.0)
+            if not isfinite(warm):  # the steps of a burst only wait
+                continue
             cold = regular and 1 / ALIKE <= other <= ALIKE and warm < 1 / SLOWER
             warm = min(max(warm, 1 / LONGEST), 1.0)
             found.append(bursts.select(pl.col("place") + place, warm=pl.lit(warm), cold=pl.lit(cold)))
