@@ -10,6 +10,7 @@ from ms_profiler.analysis.metrics.ownership import Ownership
 from ms_profiler.analysis.model import tables
 from ms_profiler.analysis.report import changes
 from ms_profiler.store.format import Category
+from ms_profiler.store.names import CALLBACK
 from test_shifts import MS, NO_SPANS, made
 from test_slow_period import COUNT, lengths, waiting
 
@@ -182,6 +183,21 @@ def test_the_line_names_the_operators_that_the_script_calls_in_the_longer_steps_
     # the longer steps run other code, but call as many operators
     alike = recurring_steps.summary(steps, None, called(steps, lambda _: (10, 5, 3)), looked(steps, "run"), names)
     assert (alike["outside"], alike["calls"]) == ("host", None)
+
+
+def test_the_line_names_the_callback_that_takes_the_time():
+    steps = made(lengths(lambda number: 5 if number % 4 == 0 else 1))
+    names = pl.Series([f"{CALLBACK}Save.on_train_step_end", f"{CALLBACK}Monitor.on_train_step_end"])
+    rows = []
+    for start, end in steps.table.select("start_ns", "end_ns").iter_rows():
+        rows += [(1, 1, 1, int(Category.OTHER), start, start + 1000), (1, 1, 0, int(Category.OTHER), start + MS, end)]
+    columns = ("process", "thread", "name", "category", "start_ns", "end_ns")
+    spans = pl.DataFrame(rows, schema={name: tables.SPANS[name] for name in columns}, orient="row")
+    spans = spans.filter(pl.col("end_ns") > pl.col("start_ns"))
+    found = recurring_steps.summary(steps, None, spans, looked(steps, "sleep"), names)
+    assert (found["callback"], found["outside"]) == ("Save.on_train_step_end", None)
+    (line,) = changes.lines({"recurring_steps": found})
+    assert line.endswith("; most of the difference is in the callback Save.on_train_step_end")
 
 
 def test_the_line_lists_parts_of_the_difference_if_no_part_is_most_of_it():

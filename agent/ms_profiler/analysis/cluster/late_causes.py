@@ -79,7 +79,7 @@ class Cause:
             late without its waits for processors.
         parts: part -> its excess in ns (computed like `excess_ns`), the largest first.
         examined: number of steps from which these times are estimated; None if they are exact.
-        name: the module or the operator that takes most of the part; empty if it is unknown.
+        name: the module or the operator that takes most of the part, or `module_times.OUTSIDE`; empty if unknown.
     """
 
     rank: int

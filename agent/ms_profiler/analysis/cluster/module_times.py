@@ -32,6 +32,8 @@ _FAR: Final = 1.5
 _MUCH: Final = 0.1
 _RARE: Final = 0.4
 _STEPS: Final = 1_000
+#: stands for the module in which a part takes longer, if it is the time of no module
+OUTSIDE: Final = "code outside of all modules"
 #: such steps tell the module of a late rank if they are at least this part of the steps in which it is late
 SHOWN: Final = 0.8
 #: in the column `phase`: the step is one in which the part is far longer
@@ -106,6 +108,8 @@ def _far(measures: "Measures", rows: list[int]) -> dict[str, list[int]]:
 def longer(part: str, own: ModuleTimes, others: Sequence[ModuleTimes]) -> str:
     """Return the path of the module that takes most of the time by which a part takes longer; empty if none does.
 
+    The result is `OUTSIDE` if time outside of all modules does.
+
     The rank is compared with its peers: the ranks that have the most of its modules. The time of the peers is their
     median. If the rank has all modules of its peers, further modules are extra work. Otherwise, as in another stage of
     a pipeline, the time of a module that only one side has counts for the innermost module around it that both have.
@@ -133,7 +137,7 @@ def longer(part: str, own: ModuleTimes, others: Sequence[ModuleTimes]) -> str:
     explained = tree.explained(excess * _MOST)
     # a module and the code around it may take longer together: the modules around it are candidates, too
     around = [path for inner, _ in explained for path in _around(inner)]
-    for path, inside in [*explained, *((path, tree.inside[path]) for path in around)]:
+    for path, inside in [*explained, *((path, tree.inside[path]) for path in around), (OUTSIDE, [""])]:
         share = sum(more[each] for each in inside) / excess
         before = sum(usual[each] for each in inside) / whole
         extra = sum(more[each] for each in inside if not usual[each]) / excess

@@ -7,10 +7,11 @@ from typing import Any, Final
 
 import polars as pl
 
-from ms_profiler.analysis.metrics import bounds, intervals, launch_counts, phases, scheduling
+from ms_profiler.analysis.metrics import bounds, callbacks, intervals, launch_counts, phases, scheduling
 from ms_profiler.analysis.metrics.steps import Steps, stepping
 from ms_profiler.analysis.model import tables
 from ms_profiler.store.format import Category
+from ms_profiler.store.names import CALLBACK
 
 #: a phase is named if it makes up at least this part of the difference; what the stepping thread does, likewise
 MOST: Final = 0.5
@@ -46,13 +47,14 @@ def where(
         `phase`: the phase whose mean time in a step makes up most of the difference; None if no recorded phase does.
         `outside`: what the stepping thread does in most of the difference, if that lies outside of all phases:
         `bounds.BLOCKED` or `bounds.HOST`. None if that is unknown, or if the difference lies elsewhere.
+        `callback`: the callback of the script that makes up most of the difference; then the others are None or empty.
         `calls`: if it runs code there and calls more operators in the longer steps, `more` (how many more in a step)
         and `names` (the most frequent ones of these); otherwise None.
         `parts`: if `phase` and `outside` are None, the parts that together make up most of the difference: `part` (a
         phase, `bounds.BLOCKED` or `bounds.HOST`) and its `share` of the difference. Empty if they are unknown, or if
         all of them are phases of the model, which tells no more than that all of the step takes longer.
     """
-    nothing: dict[str, Any] = {"phase": None, "outside": None, "calls": None, "parts": []}
+    nothing: dict[str, Any] = {"phase": None, "outside": None, "callback": None, "calls": None, "parts": []}
     table = steps.table.with_columns(inside=longer)
     content = table.filter("inside")["content"].mode().sort()[0]
     rows = table.with_row_index("step").filter(content=content).select("step", "inside", "duration_ns").drop_nulls()
@@ -73,6 +75,9 @@ def where(
     phase = next(reversed(shares))
     if phase != phases.OTHER and shares[phase] >= MOST:
         return nothing | {"phase": phase}
+    least = MOST * (slow - usual)
+    if names is not None and shares[phases.OTHER] >= MOST and (called := _callback(steps, rows, spans, names, least)):
+        return nothing | {"callback": called}
     outside = pieces.filter(phase=phases.OTHER)
     uses = _uses(steps, outside, counts, looks)
     found = {part: more / (slow - usual) for part, more in uses.items()}
@@ -104,6 +109,25 @@ def _uses(steps: Steps, outside: pl.DataFrame, counts: tuple[int, int], looks: p
     uses = [scheduling.usage(cells, outside.filter(side)) for side in (pl.col("inside"), ~pl.col("inside"))]
     _, ran, slept = (one / counts[0] - other / counts[1] for one, other in zip(*uses, strict=True))
     return {bounds.BLOCKED: slept, bounds.HOST: ran}
+
+
+def _callback(steps: Steps, rows: pl.DataFrame, spans: pl.DataFrame, names: pl.Series, least: float) -> str | None:
+    """Return the callback of the script that takes at least `least` ns more in a longer step; None if none does.
+
+    Args:
+        steps: the steps in use.
+        rows: the compared steps: `step` (row of `steps.table`), and `inside`: whether it is one of the longer steps.
+        spans: table of the run's spans, with the columns of `tables.SPANS`.
+        names: texts by row.
+        least: the time, ns.
+    """
+    times = callbacks.by_step(spans, names, steps).join(rows.select("step", "inside"), on="step")
+    counts = {side: rows.filter(inside=side).height for side in (True, False)}
+    each = pl.when("inside").then(pl.col("time") / counts[True]).otherwise(-pl.col("time") / counts[False])
+    more = times.group_by("name").agg(each.sum().alias("more")).sort("more", "name")
+    if more.is_empty() or more["more"][-1] < least:
+        return None
+    return str(more["name"][-1]).removeprefix(CALLBACK)
 
 
 def _calls(steps: Steps, longer: pl.Series, spans: pl.DataFrame, names: pl.Series) -> dict[str, Any] | None:

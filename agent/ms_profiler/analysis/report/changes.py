@@ -88,6 +88,8 @@ def _where(found: dict[str, Any]) -> str:
     """Return words about where most of the difference lies between longer steps and others; empty if unknown."""
     if phase := found.get("phase"):
         return f"most of the difference is in {_part(phase)}"
+    if callback := found.get("callback"):
+        return f"most of the difference is in the callback {callback}"
     if outside := found.get("outside"):
         calls = found.get("calls")
         mostly = f" (mostly {wording.series(calls['names'])})" if calls and calls["names"] else ""
