@@ -46,10 +46,16 @@ def test_a_module_that_only_the_late_rank_has_is_its_extra_work():
 
 
 def test_the_scripts_own_code_is_said_to_take_longer():
-    assert longer(rank(**{"": 600}), rank()) == module_times.OUTSIDE
+    usual = rank("launch")
+    assert longer(rank("launch", **{"": 600}), usual, part="launch") == module_times.OUTSIDE
     # it is another part that takes longer
     assert longer(rank() | {"host": {"": 600 * US}}, rank(), part="host") == module_times.OUTSIDE
-    assert longer(rank(**{"": 300, "Net_layers_1": 400}), rank()) == "Net.layers.1"
+    assert longer(rank("launch", **{"": 300, "Net_layers_1": 400}), usual, part="launch") == "Net.layers.1"
+
+
+def test_time_without_a_module_names_none_if_modules_may_be_unknown():
+    assert longer(rank(**{"": 600}), rank()) == "", "kernels of a device"
+    assert longer({"launch": {"": 900 * US}}, {"launch": {"": 300 * US}}, part="launch") == ""
 
 
 def test_a_module_with_most_of_the_time_is_named_if_it_alone_takes_longer():

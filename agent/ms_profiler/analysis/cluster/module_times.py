@@ -108,7 +108,7 @@ def _far(measures: "Measures", rows: list[int]) -> dict[str, list[int]]:
 def longer(part: str, own: ModuleTimes, others: Sequence[ModuleTimes]) -> str:
     """Return the path of the module that takes most of the time by which a part takes longer; empty if none does.
 
-    The result is `OUTSIDE` if time outside of all modules does.
+    The result is `OUTSIDE` if the time of the host outside of all modules does.
 
     The rank is compared with its peers: the ranks that have the most of its modules. The time of the peers is their
     median. If the rank has all modules of its peers, further modules are extra work. Otherwise, as in another stage of
@@ -137,7 +137,9 @@ def longer(part: str, own: ModuleTimes, others: Sequence[ModuleTimes]) -> str:
     explained = tree.explained(excess * _MOST)
     # a module and the code around it may take longer together: the modules around it are candidates, too
     around = [path for inner, _ in explained for path in _around(inner)]
-    for path, inside in [*explained, *((path, tree.inside[path]) for path in around), (OUTSIDE, [""])]:
+    # a kernel without a known module may belong to one
+    script = [(OUTSIDE, [""])] if common and part != bounds.COMPUTING else []
+    for path, inside in [*explained, *((path, tree.inside[path]) for path in around), *script]:
         share = sum(more[each] for each in inside) / excess
         before = sum(usual[each] for each in inside) / whole
         extra = sum(more[each] for each in inside if not usual[each]) / excess
