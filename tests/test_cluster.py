@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 from conftest import PROGRAMS
 from launches import TOOLS, free_port, launched, msrun
+from ms_profiler.analysis.cluster import module_times
 from ms_profiler.analysis.driver import engine
 from ms_profiler.cli import main
 from ms_profiler.store.format import Category
@@ -26,6 +27,8 @@ CAUSES = {
 }
 #: module in which the late rank of `late_ranks_torch.py` computes for longer, and the cause
 LAYER = {"layer": "computing"}
+#: planted fault -> where the late rank takes longer, as the report names it
+PLACES = {"layer": "Sequential.2", "sleep": module_times.OUTSIDE}
 RANKS = 3
 STEPS = 16
 
@@ -162,10 +165,9 @@ def check(directory, kind, late, capsys):
     cause = (CAUSES | LAYER)[kind]
     assert named == ([] if cause is None else [(late, cause)]), found["verdict"]
     if named:
-        # of all kinds, only one has a module that takes most of the time
-        assert [each["why"].partition(", mostly in ")[2] for each in found["late"] if each["rank"] == late] == [
-            "Sequential.2" if kind in LAYER else ""
-        ]
+        places = [each["why"].partition(", mostly in ")[2] for each in found["late"] if each["rank"] == late]
+        # MindSpore's graph mode has no modules on the host that the sleep could lie outside of
+        assert places == [PLACES.get(kind, "")] or (kind == "sleep" and places == [""])
     if cause is not None and len(found["late"]) == 1:
         assert [row["role"] for row in found["ranks"]] == [
             "late" if rank == late else "waits" for rank in range(len(found["ranks"]))

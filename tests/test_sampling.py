@@ -195,9 +195,11 @@ def test_a_long_loop_is_within_its_budget_and_a_change_in_it_is_found(launch, wh
     assert [item["module"] for item in change["modules"]] == ["Sequential.3"]
     # Only counts are compared: while other programs run, a processor may be half as fast for some operators.
     truth, found = ({row["name"]: row["count"] for row in each.summary["top_operators"]} for each in (whole, run))
-    for name, count in truth.items():
+    # the last ones of the longest operators may be others, because their times are estimates
+    assert len(truth.keys() & found.keys()) >= 0.8 * len(truth)
+    for name in truth.keys() & found.keys():
         # the bursts before and after the change may be a thousand steps away from it
-        assert found[name] == pytest.approx(count, rel=0.03), name
+        assert found[name] == pytest.approx(truth[name], rel=0.03), name
 
 
 @pytest.fixture(scope="module")
