@@ -257,10 +257,10 @@ def _late(table: pl.DataFrame, total_ns: int, step: float) -> list[Late]:
         & (pl.col("part") >= OFTEN)
         & (pl.col("median") >= _spread(found["median"]))
     )
-    once, again = (pl.max_horizontal(pl.lit(part * step), BEYOND * pl.col("usual")) for part in (ONCE, AGAINST))
-    found = found.with_columns(once.alias("once"), again.alias("least"))
+    lone, again = (pl.max_horizontal(pl.lit(part * step), BEYOND * pl.col("usual")) for part in (ONCE, AGAINST))
+    found = found.with_columns(again.alias("least"))
     returning = pl.col("rank").is_in(_returning(table, found, total_ns))
-    once = (pl.col("most") >= pl.max_horizontal(pl.lit(ONCE_NS), "once")) | returning
+    once = (pl.col("most") >= pl.max_horizontal(pl.lit(ONCE_NS), lone)) | returning
     rows = found.with_columns(often=often.fill_null(False), once=once).sort("sum", "rank", descending=[True, False])
     by_rank = table.sort("rank", "step").partition_by("rank", as_dict=True)
     late = []

@@ -9,7 +9,7 @@ import polars as pl
 
 from ms_profiler.analysis.comparison import moments
 from ms_profiler.analysis.comparison.module_changes import Tree
-from ms_profiler.analysis.metrics import bounds, long_kernels
+from ms_profiler.analysis.metrics import bounds, long_kernels, module_paths
 
 if TYPE_CHECKING:
     from ms_profiler.analysis.metrics.measures import Measures
@@ -136,7 +136,7 @@ def longer(part: str, own: ModuleTimes, others: Sequence[ModuleTimes]) -> str:
     tree = Tree({path: change for path, change in more.items() if path})
     explained = tree.explained(excess * _MOST)
     # a module and the code around it may take longer together: the modules around it are candidates, too
-    around = [path for inner, _ in explained for path in _around(inner)]
+    around = [path for inner, _ in explained for path in module_paths.prefixes(inner)[-2::-1]]
     # a kernel without a known module may belong to one
     script = [(OUTSIDE, [""])] if common and part != bounds.COMPUTING else []
     for path, inside in [*explained, *((path, tree.inside[path]) for path in around), *script]:
@@ -147,12 +147,6 @@ def longer(part: str, own: ModuleTimes, others: Sequence[ModuleTimes]) -> str:
         if extra >= _MOST or (share >= _MOST and (share >= _ABOVE * before or apart)):
             return path
     return ""
-
-
-def _around(path: str) -> list[str]:
-    """Return the paths of the modules around a module, the innermost first."""
-    parts = path.split(".")
-    return [".".join(parts[:length]) for length in range(len(parts) - 1, 0, -1)]
 
 
 def _within(common: set[str], times: Mapping[str, int]) -> dict[str, int]:

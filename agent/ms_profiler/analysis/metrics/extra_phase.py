@@ -75,9 +75,10 @@ def where(
     phase = next(reversed(shares))
     if phase != phases.OTHER and shares[phase] >= MOST:
         return nothing | {"phase": phase}
-    least = MOST * (slow - usual)
-    if names is not None and shares[phases.OTHER] >= MOST and (called := _callback(steps, rows, spans, names, least)):
-        return nothing | {"callback": called}
+    if names is not None and shares[phases.OTHER] >= MOST:
+        times = callbacks.by_step(spans, names, steps).join(rows.select("step", "inside"), on="step")
+        if called := _callback(times, counts, MOST * (slow - usual)):
+            return nothing | {"callback": called}
     outside = pieces.filter(phase=phases.OTHER)
     uses = _uses(steps, outside, counts, looks)
     found = {part: more / (slow - usual) for part, more in uses.items()}
@@ -111,19 +112,16 @@ def _uses(steps: Steps, outside: pl.DataFrame, counts: tuple[int, int], looks: p
     return {bounds.BLOCKED: slept, bounds.HOST: ran}
 
 
-def _callback(steps: Steps, rows: pl.DataFrame, spans: pl.DataFrame, names: pl.Series, least: float) -> str | None:
+def _callback(times: pl.DataFrame, counts: tuple[int, int], least: float) -> str | None:
     """Return the callback of the script that takes at least `least` ns more in a longer step; None if none does.
 
     Args:
-        steps: the steps in use.
-        rows: the compared steps: `step` (row of `steps.table`), and `inside`: whether it is one of the longer steps.
-        spans: table of the run's spans, with the columns of `tables.SPANS`.
-        names: texts by row.
+        times: the times of callbacks in the compared steps, as `callbacks.by_step`, with `inside`: whether the step is
+            one of the longer ones.
+        counts: numbers of longer steps and of other steps.
         least: the time, ns.
     """
-    times = callbacks.by_step(spans, names, steps).join(rows.select("step", "inside"), on="step")
-    counts = {side: rows.filter(inside=side).height for side in (True, False)}
-    each = pl.when("inside").then(pl.col("time") / counts[True]).otherwise(-pl.col("time") / counts[False])
+    each = pl.when("inside").then(pl.col("time") / counts[0]).otherwise(-pl.col("time") / counts[1])
     more = times.group_by("name").agg(each.sum().alias("more")).sort("more", "name")
     if more.is_empty() or more["more"][-1] < least:
         return None

@@ -27,11 +27,11 @@ LEFT_OUT, EXACT, FIRST = 0, 1, 2
 
 @dataclass(frozen=True)
 class Sample:
-    """How the recorded steps of a run stand for all its steps. It is found once, and used for each estimate.
+    """How the recorded steps of a run stand for all its steps.
 
     Attributes:
         rows: the recorded steps: `row` of `Steps.table`, `part`, the weights `weight` of counts, `timed` of times and
-            `plain`, as `length_ratios.weighted` says, and `first`, the first step of the stretch with these weights.
+            `plain`, and `first`, the row of the step with which its sums are added up (`length_ratios.weighted`).
         parts: the parts of the run, in the order of time: `part`, `steps` (their number), `share` (of the recorded
             ones) and `doubt`, as `estimate` says.
         height: the number of rows of `Steps.table`.
@@ -205,11 +205,9 @@ def sample(steps: Steps, spans: pl.DataFrame) -> Sample:
         steps: the steps in use.
         spans: table of the run's spans; only the coarse ones matter.
     """
-    wanted = steps.table["content"] != "times"
-    table = steps.table.filter(wanted).with_row_index("place")
-    placed = steps.table.with_row_index("row").filter(wanted).select("row")
-    lengths = known_waits.lengths(spans, steps).filter(wanted)
-    marked = placed.with_columns(weights(table), strata(table), table["recorded"], length=lengths)
+    every = steps.table.with_row_index("row").with_columns(length=known_waits.lengths(spans, steps))
+    table = every.filter(pl.col("content") != "times")
+    marked = table.select("row", "recorded", "length", weights(table), strata(table))
     count = max(int(marked["stratum"].n_unique()), 1)
     marked = marked.with_columns(part=pl.col("stratum") * min(PARTS, count) // count)
     rows, doubts = length_ratios.weighted(marked)

@@ -17,6 +17,15 @@ _OUTSIDE: Final = {
     bounds.BLOCKED: "the stepping thread is asleep or blocked",
     bounds.HOST: "the stepping thread runs code",
 }
+#: item of a change's `machine` -> words for those who used processors, and what else is known
+_USERS: Final = {
+    "others": ("other processes used", ""),
+    "stolen": ("other virtual machines took", ""),
+    "threads": (
+        "other threads of this process used",
+        ", while the stepping thread was asleep or blocked (it may wait for Python's global interpreter lock)",
+    ),
+}
 #: part of a difference -> words for it; other parts are phases
 _PARTS: Final = {
     bounds.BLOCKED: "time asleep or blocked outside of all phases",
@@ -113,16 +122,10 @@ def _machine(found: dict[str, Any] | None, when: str) -> str:
     if not found:
         return ""
     words = []
-    for name, what in (("others", "other processes used"), ("stolen", "other virtual machines took")):
-        if each := found[name]:
+    for name, (what, more) in _USERS.items():
+        if each := found.get(name):
             before, after = (f"{each[side]:.2f}" for side in ("before", "after"))
-            words.append(f"{what} {after} of {found['processors']} processors ({before} before)")
-    if threads := found.get("threads"):
-        before, after = (f"{threads[side]:.2f}" for side in ("before", "after"))
-        words.append(
-            f"other threads of this process used {after} of {found['processors']} processors ({before} before), while "
-            "the stepping thread was asleep or blocked (it may wait for Python's global interpreter lock)"
-        )
+            words.append(f"{what} {after} of {found['processors']} processors ({before} before){more}")
     if waited := found["waited_ms"]:
         times = f"{milliseconds(waited['after'])} of a step ({milliseconds(waited['before'])} before)"
         words.append(f"the stepping thread waited for a processor for {times}")

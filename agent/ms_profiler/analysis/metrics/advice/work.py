@@ -156,6 +156,8 @@ def host(found: Diagnosis, facts: Facts) -> Iterator[Advice]:
         takes = f"on the critical path, the host takes {percent(share)}, computing takes {percent(computed)}"
         due = share >= max(FAR_LONGER * computed, worth_host)
     fetches = found.reads.filter(pl.col("name") == READ).height / max(found.parts["step"].n_unique(), 1)
+    scripts_own = not _of_checks(found, fetches)
+    reading = found.reading if scripts_own else 0.0
     scattered = _share(found.moments, "part", bounds.LAUNCH, "phase", [OTHER])
     if many and due and share >= worth_host and not _optimizes(found):
         cause = "launch-bound"
@@ -163,23 +165,24 @@ def host(found: Diagnosis, facts: Facts) -> Iterator[Advice]:
             "Make fewer and larger operators: batch or vectorise the loop that calls them, use fused operators, or "
             "compile the model (torch.compile, mindspore.jit)."
         )
-        if found.reading >= READING and not _of_checks(found, fetches):
+        if reading >= READING:
             cause, action = "sync-bound", FETCH
             takes += f"; {fetches:,.1f} of them a step fetch a value (aten::item), with almost no operator between"
         else:
             takes += f"; launched by {facts.code.launch}" if facts.code.launch else _where(found)
-            fetching = fetches >= FETCHES and not _of_checks(found, fetches)
-            takes += f"; {fetches:,.0f} operators a step fetch a value (aten::item)" * fetching
+            takes += f"; {fetches:,.0f} operators a step fetch a value (aten::item)" * (
+                fetches >= FETCHES and scripts_own
+            )
         takes += f"; {facts.module}" if facts.module else ""
         worst = worst_step(found, facts, bounds.LAUNCH)
         yield Advice(cause, bounds.LAUNCH, share, f"{cause}: {numbers}; {takes}", action, worst, facts.lane)
-    elif found.reading * launch >= FETCHING and not _of_checks(found, fetches):
+    elif reading * launch >= FETCHING:
         yield Advice(
             "sync-bound",
             bounds.LAUNCH,
-            found.reading * launch,
+            reading * launch,
             f"sync-bound: {fetches:,.0f} operators a step fetch a value (aten::item), with almost no operator between; "
-            f"launching them takes {percent(found.reading * launch)} of the steady steps",
+            f"launching them takes {percent(reading * launch)} of the steady steps",
             FETCH,
             worst_step(found, facts, bounds.LAUNCH),
             facts.lane,
