@@ -16,6 +16,7 @@ from ms_profiler.analysis.driver import engine
 from ms_profiler.analysis.metrics.stack_samples import Stacks, slices
 from ms_profiler.analysis.metrics.stack_tree import Tree
 from ms_profiler.analysis.model import tables
+from ms_profiler.analysis.report.stacks import table as stacks_table
 from ms_profiler.analysis.writers import stacks_summary
 from ms_profiler.job.recorder.native import NativeRecorder
 from ms_profiler.job.recorder.python import PythonRecorder
@@ -49,7 +50,9 @@ def test_functions_of_a_step_are_named(killed):
         assert functions(part) >= PLANTED
         assert functions(part) <= {*PLANTED, "spends", "<module>"}
     source = (PROGRAMS / "sampled_stacks.py").read_text().splitlines()
-    lines = {row["function"]: source[row["line"] - 1] for row in other["rows"] if row["function"] in PLANTED}
+    rows = [row for row in other["rows"] if row["function"] in PLANTED]
+    assert len(rows) == len(PLANTED)  # one row for each function, though its samples show several lines
+    lines = {row["function"]: source[row["line"] - 1] for row in rows}
     assert "sum(numbers)" in lines["holds_the_gil"] or "while" in lines["holds_the_gil"]
     assert "digest" in lines["lets_go_of_the_gil"] or "while" in lines["lets_go_of_the_gil"]
     assert sampled["rate"] == 100 and sampled["late"]["max_us"] >= sampled["late"]["median_us"] >= 0
@@ -258,6 +261,16 @@ def test_functions_of_a_part():
     assert first["called_from"] == {"function": "a", "file": "/job/train.py", "line": 22}
     assert (second["function"], second["line"], second["called_from"]) == ("a", 21, None)
     assert stacks.of_thread(9, 78).is_empty() and stacks.of_thread(8, 77).is_empty()
+
+
+def test_lines_of_a_function_of_the_script_are_one_row():
+    stacks = made((3, 0, 5, 6), (4, 6, 8, 3), (3, 9, 9, 1), (2, 10, 11, 2))
+    pieces = pl.DataFrame({"part": ["host"], "start_ns": [0], "end_ns": [99 * MS]})
+    (host,) = stacks.consists_of(stacks.of_thread(9, 77), pieces, "part")
+    rows = [(row["function"], row["line"], row["other_lines"], row["samples"]) for row in host["rows"]]
+    assert rows == [("a", 21, [22], 10), ("main", 10, [], 2)]
+    table = stacks_table({"bounds": [host], "phases": []})
+    assert [cell.plain for cell in table.columns[0].cells] == ["a (train.py:21, 22)", "main (train.py:10)"]
 
 
 def test_calls_traced_before_sampling_have_their_time():

@@ -115,4 +115,5 @@ def _words(row: dict[str, Any]) -> str:
 
 
 def _place(row: dict[str, Any]) -> str:
-    return f"{row['function']} at {row['file']}:{row['line']}" if row["file"] else str(row["function"])
+    lines = "".join(f", {line}" for line in row.get("other_lines", ()))
+    return f"{row['function']} at {row['file']}:{row['line']}{lines}" if row["file"] else str(row["function"])

@@ -15,6 +15,9 @@ from ms_profiler.analysis.model import tables
 _RATE: Final = 100.0
 #: largest number of functions that are listed for a part of a step
 ROWS: Final = 12
+#: largest number of lines that are listed for a function, and smallest share of the function's samples in a listed line
+_LINES: Final = 3
+_LINE_SHARE: Final = 0.2
 #: approximate largest number of functions that a timeline draws; this number takes a gigabyte of memory. A stack is
 #: assumed to have `_DEEP` functions
 _MOST: Final = 5_000_000
@@ -165,7 +168,7 @@ class Stacks:
             own = tree.own(node, callers)
             leaf = tree.functions[tree.places[node]]
             script = tree.functions[tree.places[own]] if own else None
-            line = tree.lines[own] if own else 0
+            line = tree.lines[own] if own and script != leaf else 0  # a function of the script is one row
             lines = found.setdefault((leaf, script, line), {})
             lines[tree.lines[node]] = lines.get(tree.lines[node], 0) + count
         order = sorted(found, key=lambda key: (-sum(found[key].values()), key[0].label, key[2]))
@@ -173,12 +176,14 @@ class Stacks:
 
 
 def _row(leaf: Any, script: Any, line: int, *, lines: dict[int, int], whole: int) -> dict[str, Any]:
-    """Return a row about a function: its most sampled line, and the script's line from which it was called."""
+    """Return a row about a function: its most sampled lines, and the script's line from which it was called."""
     count = sum(lines.values())
+    order = sorted(lines, key=lambda number: (-lines[number], number))
     row = {
         "function": leaf.name,
         "file": leaf.file,
-        "line": min(lines, key=lambda number: (-lines[number], number)),
+        "line": order[0],
+        "other_lines": [number for number in order[1:_LINES] if lines[number] >= _LINE_SHARE * count],
         "samples": count,
         "share": round(count / whole, 6),
         "called_from": None,

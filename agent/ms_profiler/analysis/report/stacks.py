@@ -57,4 +57,5 @@ def table(found: dict[str, Any] | None) -> Table | None:
 
 
 def _at(row: dict[str, Any]) -> str:
-    return f"{row['function']} ({os.path.basename(row['file'])}:{row['line']})"
+    lines = "".join(f", {line}" for line in row.get("other_lines", ()))
+    return f"{row['function']} ({os.path.basename(row['file'])}:{row['line']}{lines})"
