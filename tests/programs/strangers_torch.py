@@ -417,7 +417,8 @@ def ranks(kind):
     for x, y in DataLoader(data, batch_size=16):
         if kind == "sleep-first" and not rank:
             time.sleep(0.15)
-        if kind == "compute-last" and rank:
+        if kind == "none" or (kind == "compute-last" and rank):
+            # without this, exchanges take 29 % of the steps of a fast machine
             x, y = x.repeat(6, 1, 1, 1), y.repeat(6)
         train(model, optimizer, lambda x=x, y=y: (x, y), 1)
     torch.distributed.destroy_process_group()
