@@ -57,8 +57,9 @@ class Job:
         if name:
             self.times[step][name] += by_ns
 
-    def totals(self):
-        """Return operator -> its estimated time in relation to the truth, and the standard error in relation to it."""
+    @property
+    def steps(self):
+        """Return the steps of the job."""
         rows, at = [], 0
         for step, length in enumerate(self.lengths):
             content = tables.ALL_OF_IT if self.recorded[step] else tables.COARSE
@@ -66,11 +67,14 @@ class Job:
             at += length
         table = pl.DataFrame(rows, schema=tables.STEPS, orient="row")
         table = table.with_columns(duration_ns=pl.col("end_ns") - pl.col("start_ns"))
-        steps = Steps(1, 1, StepSource.SCRIPT, table)
+        return Steps(1, 1, StepSource.SCRIPT, table)
+
+    def totals(self):
+        """Return operator -> its estimated time in relation to the truth, and the standard error in relation to it."""
         sampled = [step for step in range(COUNT) if self.recorded[step]]
         values = [(step, name, 1, int(time)) for step in sampled for name, time in self.times[step].items()]
         schema = {"row": pl.UInt32, "name": pl.String, "count": pl.Int64, "ns": pl.Int64}
-        sample = sampling.sample(steps, pl.DataFrame(schema=tables.SPANS))
+        sample = sampling.sample(self.steps, pl.DataFrame(schema=tables.SPANS))
         found = sampling.estimate(
             pl.DataFrame(values, schema=schema, orient="row"), ["name"], ["count", "ns"], sample
         ).select("name", "ns", "ns_error")
@@ -87,6 +91,13 @@ class Job:
 def test_cold_caches_at_the_begin_of_a_burst_do_not_make_small_operators_longer(seed):
     for name, (ratio, _) in Job(seed=seed).totals().items():
         assert ratio == pytest.approx(1, abs=0.02), name
+
+
+@pytest.mark.parametrize("cold", [True, False])
+def test_steps_with_cold_caches_are_no_steady_steps(cold):
+    job = Job(cold=cold)
+    first = [step for step in range(COUNT) if job.recorded[step] and not job.recorded[step - 1]]
+    assert sampling.cold(job.steps, pl.DataFrame(schema=tables.SPANS)) == (first if cold else [])
 
 
 @pytest.mark.parametrize("seed", range(4))

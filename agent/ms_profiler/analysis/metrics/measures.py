@@ -34,6 +34,7 @@ from ms_profiler.analysis.metrics import (
     phases,
     pipelines,
     repeated_compiling,
+    sampling,
     stack_parts,
     steps,
     stretches,
@@ -67,7 +68,7 @@ class Measures:
         pieces: the recorded steps cut into phases, from `phases.pieces`.
         shares: the time of each phase, from `phases.shares`.
         compiled: steps (rows of `steps.table`) that compiled something.
-        interrupted: recorded steps that ms-profiler interrupted, from `phases.interrupted`.
+        interrupted: recorded steps that ms-profiler interrupted, or slowed by cold caches (`sampling.cold`).
         compile_ns: the time that compiling took.
         stream: the kernels, and when the recorded steps computed or communicated, from `streams.kernel_stream`.
         sums: the times of operators and modules by name, over all spans, from `operators.sum_up`.
@@ -333,7 +334,7 @@ def measure(recording: tables.Recording, chosen: list[int] | None = None) -> Mea
         spans = spans.filter(steps.touches(used))
     pieces = phases.pieces(exchanging := host_operators.with_exchanges(recording, spans), used)
     compiled = phases.compiling(times := phases.by_step(pieces))
-    interrupted = phases.interrupted(times)
+    interrupted = sorted({*phases.interrupted(times), *sampling.cold(used, spans)})
     rows = steps.settled(used.table.with_row_index("row").filter("recorded"), compiled + interrupted, used.source)
     shares = other_steps.steady_phases(times, rows, other_steps.unsampled(spans, used))
     compiling = spans.filter(pl.col("process") == used.process, pl.col("category") == Category.COMPILE)

@@ -76,6 +76,18 @@ def weights(table: pl.DataFrame) -> pl.Series:
     return marked.select(pl.when("recorded").then(weight).alias("weight")).to_series()
 
 
+def cold(steps: Steps, spans: pl.DataFrame) -> list[int]:
+    """Return the recorded steps (rows of `Steps.table`) that took longer because caches were cold.
+
+    They are first steps of bursts: until then, the recorder's code was in no cache.
+
+    Args:
+        steps: the steps in use.
+        spans: table of the run's spans; only the coarse ones matter.
+    """
+    return sample(steps, spans).rows.filter("cold")["row"].to_list() if sampled(steps) else []
+
+
 def rested(steps: Steps, spans: pl.DataFrame, left_out: pl.DataFrame) -> pl.Series:
     """Return for each step that was not sampled whether hooks were at rest in it, Boolean.
 

@@ -184,7 +184,7 @@ def _steps(measures: Measures) -> dict[str, Any]:
             **steps.statistics(steady),
             "left_out": left_out,
             "interrupted": len(measures.interrupted),
-            "why": "they compiled, came first, or ms-profiler interrupted them" if left_out else "",
+            "why": "they compiled, came first, or ms-profiler interrupted or slowed them" if left_out else "",
         },
     }
 
