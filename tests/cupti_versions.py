@@ -41,7 +41,7 @@ HEADINGS = (
 )
 LINE = "kernels of the GPU are not recorded: "
 #: pattern of the first and of the last line of ms-profiler in a run
-USUAL = re.compile(r"^recording to | (?:More|then): ms-profiler summary ")
+USUAL = re.compile(r"^recording to | (?:More|then|result): ms-profiler summary ")
 #: program that asks a library for its version, and prints the returned error code and the version
 ASK = """
 import ctypes, sys

@@ -53,7 +53,7 @@ def decoded(path):
             total += hash((time, value))
             found["counters"] += 1
             continue
-        if each.category in ("step", "overlap"):
+        if each.category in ("step", "overlap", "owner", "part"):
             continue
         if each.track not in threads:
             track = trace.tracks[each.track]
