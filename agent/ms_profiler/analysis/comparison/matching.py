@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from ms_profiler.analysis.comparison.digest import Digest
+from ms_profiler.analysis.metrics.module_paths import prefixes
 
 NAME: Final = "name"
 STRUCTURE: Final = "structure"
@@ -121,7 +122,7 @@ def _trees(run: Digest) -> list[_Node]:
     known = {module.path: module for module in run.modules}
     ran: dict[str, set[str]] = {path: set() for path in known}
     for cell in run.cells:
-        for path in _around(cell.module):
+        for path in prefixes(cell.module):
             if path in ran and cell.what:
                 ran[path].add(cell.what)
     nodes = {
@@ -131,7 +132,7 @@ def _trees(run: Digest) -> list[_Node]:
     inside: dict[str, set[str]] = {path: set() for path in nodes}
     roots: list[_Node] = []
     for path in sorted(nodes):
-        *around, _ = _around(path)
+        *around, _ = prefixes(path)
         for outer in around:
             if outer in inside:
                 inside[outer].add(path[len(outer) + 1 :])
@@ -140,12 +141,6 @@ def _trees(run: Digest) -> list[_Node]:
     for path, node in nodes.items():
         node.inside = frozenset(inside[path])
     return roots
-
-
-def _around(path: str) -> list[str]:
-    """Return the paths of all modules around a module, from the outermost on, and the module's own path."""
-    parts = path.split(".")
-    return [".".join(parts[: length + 1]) for length in range(len(parts))]
 
 
 def _all(nodes: Iterable[_Node]) -> list[_Node]:
