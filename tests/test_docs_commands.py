@@ -173,6 +173,7 @@ def runnable(page, lines, folder):
         for there, here in (places if not line.startswith("export ") else {}).items():
             line = line.replace(there, here)
         line = re.sub(r"\bDIR\b(?= |$)", ranks.get("DIR", "DIR"), line)
+        line = re.sub(r"(?<=--job )RESULT\b", next((folder / "DIR").glob("*_ascend_ms")).name, line)
         made.append(f"{line} || [ $? = 1 ]" if line.startswith(ANSWERS) else line)
     return "\n".join(made)
 

@@ -24,7 +24,7 @@ def called(run, rank):
 @pytest.mark.slow
 def test_each_rank_has_a_result_of_its_own(job):
     """One test checks everything, because the programs together take half a minute."""
-    run = job(PROGRAM, "2", str(free_port()), env=VARIABLES)
+    run = job(PROGRAM, "2", str(free_port()), env=VARIABLES, options={"analyse": "sync"})
     assert run.code == 0, run.err
     bare = subprocess.run(
         [sys.executable, PROGRAM, "2", str(free_port())],
@@ -56,7 +56,7 @@ def test_each_rank_has_a_result_of_its_own(job):
 
 @pytest.mark.slow
 def test_a_rank_that_was_not_chosen_records_no_more(job):
-    run = job(PROGRAM, "2", str(free_port()), env=VARIABLES, options={"ranks": "0"})
+    run = job(PROGRAM, "2", str(free_port()), env=VARIABLES, options={"ranks": "0", "analyse": "sync"})
     assert run.code == 0, run.err
     (path,) = run.output.glob("*_ascend_ms")
     assert json.loads((path / "summary.json").read_text())["steps"]["count"] == 6
