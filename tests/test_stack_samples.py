@@ -308,7 +308,8 @@ def test_the_advice_names_the_function_of_a_job_of_mindspore(job):
     source = (PROGRAMS / "planted_mindspore.py").read_text().splitlines()
     begin = 1 + source.index("def busy(seconds):")
     (host,) = [item for item in run.summary["advice"] if item["cause"] == "host-bound"]
-    assert re.search(rf"mostly busy at \S+planted_mindspore.py:({begin + 3}|{begin + 4}) \(\d+ %\)", host["evidence"])
+    lines = rf"({begin + 3}, {begin + 4}|{begin + 4}, {begin + 3}|{begin + 3}|{begin + 4})"
+    assert re.search(rf"mostly busy at \S+planted_mindspore.py:{lines} \(\d+ %\)", host["evidence"])
     parts = {part["name"]: functions_of(part) for part in run.summary["stacks"]["bounds"]}
     assert "busy" in parts["host"]
 
