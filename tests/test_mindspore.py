@@ -19,7 +19,7 @@ EXPECTED = {
     "plain": (6, "optimizer_cycle"),
     "accumulate": (2, "optimizer_cycle"),
     "two": (6, "optimizer_cycle"),
-    "jit": (6, "dataset"),
+    "jit": (6, "train_cell"),
     "cell": (6, "train_cell"),
     "batches": (6, "dataset"),
 }

@@ -20,7 +20,8 @@ class Look(ms.Callback):
 
 
 if len(sys.argv) > 2:
-    sys.modules["ms_profiler.job.frameworks.mindspore.kernels"].KERNEL_WINDOW_MOST = 8 << 20
+    kernels = sys.modules["ms_profiler.job.frameworks.mindspore.kernels"]
+    kernels.KERNEL_WINDOW_FIRST = kernels.KERNEL_WINDOW_MOST = 8 << 20
 train = ms.Model.train
 ms.Model.train = lambda self, *args, callbacks: train(self, *args, callbacks=[*callbacks, Look()])
 example = sys.argv[1]
