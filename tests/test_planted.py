@@ -208,7 +208,9 @@ def steps_are_the_same(page, result):
     whole = sum(float(table[number]["Stage"]) for number in walked)
     for column, part in (("Computing", "computing"), ("Communication(Not Overlapped)", "communication")):
         share = sum(float(table[number][column]) for number in walked) / whole
-        assert share == pytest.approx(bounds.get(part, 0.0), abs=2e-3), (column, bounds)
+        # the bounds count the whole call of an exchange, the table only its kernel
+        more = bounds.get(part, 0.0) - share
+        assert -2e-3 <= more <= (1e-2 if part == "communication" else 2e-3), (column, bounds)
     if len(walked) == steady["count"]:
         assert sum(walked.values()) == pytest.approx(steady["count"] * steady["mean_ms"], rel=1e-4)
     if page["framework"]["name"] == "torch":  # operators run on the host, so the critical path is the host's work

@@ -9,6 +9,7 @@ from typing import Final
 
 import polars as pl
 
+from ms_profiler.analysis.comparison import kernel_gaps
 from ms_profiler.analysis.metrics import bounds, critical_path, intervals, phases
 from ms_profiler.analysis.metrics.communication import COLLECTIVES
 from ms_profiler.analysis.metrics.diagnosis import Diagnosis
@@ -99,6 +100,7 @@ def cells(measures: Measures, found: Diagnosis, rows: list[int], more: pl.Series
         "kernel": computing,
         "exchange": exchanging,
         "owner": _owners(measures, within),
+        "gap": _gaps(measures, within),
         "operator": _operators(measures, within),
         "span": _spans(measures, within),
     }
@@ -156,6 +158,10 @@ def _said(column: str) -> pl.Expr:
     waiting = pl.when(part.is_in(_WAITING)).then(pl.coalesce("span_what", "operator_what"))
     what = waiting.otherwise(pl.coalesce("operator_what", "span_what"))
     host = {"what": what, "caller": pl.lit("")}.get(column, pl.col(f"owner_{column}"))
+    # between two kernels of a graph, the runtime launches the next one
+    launched = (part == bounds.LAUNCH) & pl.col("owner_module").is_null() & (pl.col("gap_module") != "")
+    launch = pl.col(f"gap_{column}") if column in ("module", "stage") else pl.lit("")
+    host = pl.when(launched).then(launch).otherwise(host)
     return ran.otherwise(host).fill_null("").alias(column)
 
 
@@ -187,6 +193,16 @@ def _kernels(measures: Measures, within: tuple[int, int], more: pl.Series) -> tu
     return pl.concat([_apart(measures, computing, "kernel"), lost]).sort("start_ns"), _apart(
         measures, exchanging, "exchange"
     )
+
+
+def _gaps(measures: Measures, within: tuple[int, int]) -> pl.DataFrame:
+    """Return the intervals between the kernels of a graph on the host, with `gap_module` and `gap_stage`."""
+    stream, steps = measures.stream, measures.steps
+    end_ns = pl.col("start_ns") + pl.col("duration_ns")
+    table = stream.table.with_columns(end_ns=end_ns).filter(_touching(within), pl.col("process") == steps.process)
+    known = measures.recording.device is None and stream.decides
+    called = intervals.union(stepping(measures.spans, steps, Category.GRAPH).filter(_touching(within)))
+    return kernel_gaps.gaps(table.head(table.height if known else 0), called, stream.texts, _STAGES)
 
 
 def _apart(measures: Measures, table: pl.DataFrame, name: str) -> pl.DataFrame:
