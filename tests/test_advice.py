@@ -477,6 +477,17 @@ def test_the_code_of_a_closure_is_the_scripts():
     assert "optimizer-bound" in [item.cause for item in advice_on(**known, moments=work, optimizing=closure)]
 
 
+@pytest.mark.parametrize(
+    ("workers", "elsewhere", "told"), [(0.7, 0.1, True), (0.4, 0.0, False), (0.7, 0.9, False), (0.0, 0.0, False)]
+)
+def test_workers_that_take_the_processors_of_the_loop_are_named(workers, elsewhere, told):
+    made = BatchTexts("; 2 workers made a batch in 11.2 ms")
+    found = advice_on(crowd=Crowd(0.4, 0.5, 0.0, 0.6, elsewhere, workers), makers=made)
+    assert [item.cause for item in found] == ["oversubscribed"] * told
+    text = "; other processes of the job use 0.7 of 4 processors; 2 workers made a batch in 11.2 ms"
+    assert all(item.evidence.endswith(text) for item in found)
+
+
 def test_other_processes_that_compute_while_the_loop_sleeps_are_mentioned():
     for elsewhere, mentioned in ((0.4, False), (1.8, True)):
         (item,) = advice_on(parts=parts(blocked=0.5), crowd=Crowd(0.0, 0.0, 0.0, 0.1, elsewhere))

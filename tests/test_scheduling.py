@@ -84,7 +84,7 @@ def test_only_other_programs_make_a_machine_busy(own, machine, processors, busy)
 
 
 def test_the_processors_that_other_threads_of_the_process_use():
-    """Process 1 uses 1.2 processors, of which its stepping thread uses 0.3; process 2 does not count."""
+    """Process 1 uses 1.2 processors, of which its stepping thread uses 0.3; process 2 counts as a worker."""
     rows = [
         (process, metric.name, None, None, 0, 10_000 * US, value, metric.unit)
         for process, metric, value in (
@@ -95,7 +95,8 @@ def test_the_processors_that_other_threads_of_the_process_use():
     ]
     host = pl.DataFrame(rows, schema=tables.HOST, orient="row")
     known = looks((1, 1, 3000, 0), (1, 2, 100, 0), (2, 1, 5000, 0))
-    assert scheduling.crowd(known, host, 1, 1, DURING, 2).beside == pytest.approx(0.9)
+    found = scheduling.crowd(known, host, 1, 1, DURING, 2)
+    assert (found.beside, found.workers) == (pytest.approx(0.9), pytest.approx(5))
     assert scheduling.crowd(known, NO_HOST, 1, 1, DURING, 2).beside == 0
     # without samples of the stepping thread, its own part is unknown
     assert scheduling.crowd(looks((2, 1, 5000, 0)), host, 1, 1, DURING, 2).beside == 0

@@ -41,6 +41,8 @@ class Crowd:
             processors, or if other programs are known to have used hardly any processor time.
         beside: number of processors that other threads of the process used on average; 0 if unknown.
         elsewhere: number of processors that other processes of the machine used on average; 0 if unknown.
+        workers: number of processors that other processes of the job used on average, for example workers of a data
+            loader; 0 if unknown.
     """
 
     queued: float
@@ -48,6 +50,7 @@ class Crowd:
     others: float
     beside: float = 0.0
     elsewhere: float = 0.0
+    workers: float = 0.0
 
     @property
     def busy(self) -> bool:
@@ -181,7 +184,12 @@ def crowd(
     taken = None if others is None else float(others.sum()) + (0.0 if stolen is None else float(stolen.sum()))
     alone = full or (taken is not None and taken * 1e9 < OTHERS * length)
     elsewhere = 0.0 if others is None else float(others.sum()) * 1e9
-    return Crowd(min(own / length, 1.0), pressure, 0.0 if alone else pressure, beside / length, elsewhere / length)
+    job = host_load.amounts(
+        host.filter(pl.col("process") != process), (host_metrics.USER, host_metrics.SYSTEM), during
+    )
+    workers = 0.0 if job is None else float(job.sum()) * 1e9
+    shares = (beside / length, elsewhere / length, workers / length)
+    return Crowd(min(own / length, 1.0), pressure, 0.0 if alone else pressure, *shares)
 
 
 def queued(known: pl.DataFrame, during: pl.DataFrame) -> float:

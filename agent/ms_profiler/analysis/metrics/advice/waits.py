@@ -171,22 +171,27 @@ def copies(found: Diagnosis, facts: Facts) -> Iterator[Advice]:
 
 
 def crowded(found: Diagnosis, facts: Facts) -> Iterator[Advice]:
-    """Yield advice about too few processors for the computing threads."""
-    share = found.crowd.queued
-    # if there are at least as many processors as computing threads, other programs cause the waits
-    if share < CROWDED or not facts.threads > facts.processors > 0:
+    """Yield advice about too few processors for the computing threads, or for the job's other processes beside them."""
+    share, workers = found.crowd.queued, found.crowd.workers
+    if share < CROWDED:
         return
-    yield Advice(
-        "oversubscribed",
-        bounds.RUNNABLE,
-        share,
-        f"too few processors: {facts.lane} waits for one in {percent(share)} of the steady steps, also while it "
-        f"computes; {facts.threads} threads compute each operator, on {facts.processors} processors",
-        "Use no more computing threads than processors (OMP_NUM_THREADS, torch.set_num_threads, workers of data), "
-        "divide the processors among the ranks, and look for other jobs on the machine.",
-        None,
-        facts.lane,
-    )
+    evidence = f"too few processors: {facts.lane} waits for one in {percent(share)} of the steady steps, also while it "
+    if facts.threads > facts.processors > 0:
+        evidence += f"computes; {facts.threads} threads compute each operator, on {facts.processors} processors"
+        action = (
+            "Use no more computing threads than processors (OMP_NUM_THREADS, torch.set_num_threads, workers of data), "
+            "divide the processors among the ranks, and look for other jobs on the machine."
+        )
+    elif workers >= max(BESIDE, found.crowd.elsewhere) and facts.processors:
+        evidence += f"computes; other processes of the job use {workers:.1f} of {facts.processors} processors"
+        evidence += facts.makers.words
+        action = (
+            "Make the work of these processes cheaper: prepare the data once, before the training. Or use fewer of "
+            "them, fewer computing threads (OMP_NUM_THREADS, torch.set_num_threads), or more processors."
+        )
+    else:  # other programs cause the waits
+        return
+    yield Advice("oversubscribed", bounds.RUNNABLE, share, evidence, action, None, facts.lane)
 
 
 def _data(found: Diagnosis, facts: Facts) -> tuple[str, str]:
