@@ -317,6 +317,8 @@ def test_a_cause_planted_by_another_author_comes_first(planted, kind):
 def test_the_cause_planted_in_a_job_of_mindspore_comes_first(planted, kind):
     (result,) = planted("planted_mindspore.py", kind)
     assert first(result) == [MINDSPORE[kind]] * bool(MINDSPORE[kind]), summary(result)["advice"]
+    if kind == "launch":
+        assert summary(result)["finding"]["kind"] == "launch" and "kernel time" not in summary(result)["verdict"]
     agrees(result)
 
 

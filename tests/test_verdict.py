@@ -205,6 +205,12 @@ def test_the_largest_kernel_type_is_named_when_the_model_is_computed(parts, tabl
     assert found(parts, table, kernels=kernels(*types)).sentence.endswith(expected)
 
 
+def test_kernels_do_not_explain_the_time_of_launching():
+    assert verdict.launches("launch", "kernels") and verdict.launches("free", "kernels")
+    assert not verdict.launches("launch", "host") and not verdict.launches("launch", None)
+    assert not verdict.launches("computing", "kernels")
+
+
 def test_a_module_with_a_share_of_kernels_is_not_named_beside_work_of_the_host():
     assert verdict.least_of_module("forward", of_steps=False) == 0.05
     assert verdict.least_of_module("blocked", of_steps=True) == 0.5

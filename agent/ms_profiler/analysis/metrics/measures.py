@@ -263,8 +263,8 @@ class Measures:
     def verdict(self) -> str:
         """Return the biggest finding, with the heaviest module if the finding is about the model."""
         kind, found, crowd = self.finding.kind, self.ownership, (self.diagnosis.crowd, self.recording.device)
-        heaviest = self.launching if verdict.idles(kind) else ""
-        if found is not None and not verdict.idles(kind):
+        heaviest = self.launching if (queues := verdict.launches(kind, found.basis if found else None)) else ""
+        if found is not None and not queues:
             own = (found, self.spans, self.recording.names, self.steps, self.stream)
             limits = verdict.least_of_module(kind, found.basis == "host"), verdict.optimizes(kind)
             heaviest = verdict.with_waits(ownership_of.heaviest(*own, *limits), *crowd)

@@ -107,7 +107,7 @@ def on_host(
     steady: pl.DataFrame,
     phased: Phased | None = None,
 ) -> Ownership | None:
-    """Return the owners of the stepping thread's time, if the times of `found` are those of a device's kernels.
+    """Return the owners of the stepping thread's time, if the times of `found` are those of kernels.
 
     Return None for other times, or if the modules on the stepping thread are unknown.
 
@@ -119,7 +119,7 @@ def on_host(
         phased: the phases of these steps, as for `ownership`.
     """
     device = recording.device
-    if found is None or found.basis == "host" or device is None or device.on_host:
+    if found is None or found.basis == "host" or (device is not None and device.on_host):
         return None
     modules = stepping(recording.spans, used, Category.MODULE)
     known = None if modules.is_empty() else of_steps(recording, used, steady, phased)

@@ -184,9 +184,7 @@ def crowd(
     taken = None if others is None else float(others.sum()) + (0.0 if stolen is None else float(stolen.sum()))
     alone = full or (taken is not None and taken * 1e9 < OTHERS * length)
     elsewhere = 0.0 if others is None else float(others.sum()) * 1e9
-    job = host_load.amounts(
-        host.filter(pl.col("process") != process), (host_metrics.USER, host_metrics.SYSTEM), during
-    )
+    job = host_load.amounts(host.filter(pl.col("process") != process), (host_metrics.USER, host_metrics.SYSTEM), during)
     workers = 0.0 if job is None else float(job.sum()) * 1e9
     shares = (beside / length, elsewhere / length, workers / length)
     return Crowd(min(own / length, 1.0), pressure, 0.0 if alone else pressure, *shares)

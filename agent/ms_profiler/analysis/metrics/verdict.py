@@ -251,9 +251,14 @@ def with_waits(heaviest: str, crowd: Crowd, device: tables.Device | None) -> str
     return f"{heaviest}, but this time contains waits: {waits}"
 
 
-def idles(kind: str) -> bool:
-    """Return whether a finding of this kind is about a device that is idle."""
-    return kind == _STATES["idle"][0]
+def launches(kind: str, basis: str | None) -> bool:
+    """Return whether the module that launches most explains a finding, and not the one with the longest kernels.
+
+    Args:
+        kind: the kind of the finding.
+        basis: what the times of modules measure, as in `Ownership`; None if no module is known.
+    """
+    return kind == _STATES["idle"][0] or (kind == bounds.LAUNCH and basis == "kernels")
 
 
 def optimizes(kind: str) -> bool:
