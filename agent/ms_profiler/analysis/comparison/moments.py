@@ -175,10 +175,8 @@ def _kernels(measures: Measures, within: tuple[int, int], more: pl.Series) -> tu
         second has the same columns with the prefix `exchange_`.
     """
     stream, device = measures.stream, measures.recording.device
-    end_ns = pl.col("start_ns") + pl.col("duration_ns")
-    table = stream.table.with_columns(more, end_ns=end_ns).filter(_touching(within))
+    table = _ran(measures, within, more)
     if device is None:
-        table = table.filter(pl.lit(stream.decides), pl.col("process") == measures.steps.process)
         rows = stream.names["type"].is_in(list(COLLECTIVES)).gather(table["kernel"]).fill_null(False)
         computing, exchanging = table.filter(~rows), table.filter(rows)
     else:
@@ -197,12 +195,22 @@ def _kernels(measures: Measures, within: tuple[int, int], more: pl.Series) -> tu
 
 def _gaps(measures: Measures, within: tuple[int, int]) -> pl.DataFrame:
     """Return the intervals between the kernels of a graph on the host, with `gap_module` and `gap_stage`."""
-    stream, steps = measures.stream, measures.steps
-    end_ns = pl.col("start_ns") + pl.col("duration_ns")
-    table = stream.table.with_columns(end_ns=end_ns).filter(_touching(within), pl.col("process") == steps.process)
-    known = measures.recording.device is None and stream.decides
-    called = intervals.union(stepping(measures.spans, steps, Category.GRAPH).filter(_touching(within)))
-    return kernel_gaps.gaps(table.head(table.height if known else 0), called, stream.texts, _STAGES)
+    table = _ran(measures, within)
+    called = intervals.union(stepping(measures.spans, measures.steps, Category.GRAPH).filter(_touching(within)))
+    known = table if measures.recording.device is None else table.clear()
+    return kernel_gaps.gaps(known, called, measures.stream.texts, _STAGES)
+
+
+def _ran(measures: Measures, within: tuple[int, int], *more: pl.Series) -> pl.DataFrame:
+    """Return the kernels that ran between two times, with `end_ns` and further columns.
+
+    On the host, only the kernels of the stepping process count, and only if they decide when it computes.
+    """
+    stream, end_ns = measures.stream, pl.col("start_ns") + pl.col("duration_ns")
+    table = stream.table.with_columns(*more, end_ns=end_ns).filter(_touching(within))
+    if measures.recording.device is not None:
+        return table
+    return table.filter(pl.lit(stream.decides), pl.col("process") == measures.steps.process)
 
 
 def _apart(measures: Measures, table: pl.DataFrame, name: str) -> pl.DataFrame:

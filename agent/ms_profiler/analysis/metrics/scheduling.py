@@ -27,6 +27,8 @@ FULL: Final = 0.8
 OTHERS: Final = 0.25
 #: other programs keep the machine busy if `Crowd.others` is at least this
 BUSY: Final = 0.1
+#: the metrics whose sum is the processor time of a process
+_TAKEN: Final = (host_metrics.USER, host_metrics.SYSTEM)
 
 
 @dataclass(frozen=True)
@@ -172,21 +174,18 @@ def crowd(
         waited, ran = waited + queued_ns, ran + ran_ns
         if (pid, number) == (process, thread):
             own, own_ran = queued_ns, ran_ns
-    used = host_load.amounts(
-        host.filter(pl.col("process") == process), (host_metrics.USER, host_metrics.SYSTEM), during
-    )
+    own_host = host.filter(pl.col("process") == process)
+    workers = host.filter(pl.col("process") != process)
+    used, others = host_load.amounts(own_host, _TAKEN, during), host_load.beside(host, process, during)
     whole = ran if used is None else max(float(used.sum()) * 1e9, ran)  # of threads without samples, too
     beside = whole - own_ran if used is not None and own_ran else 0.0
     pressure = waited / max(waited + ran, 1.0)
     full = 0 < processors < threads or 0 < processors * FULL * length <= whole
-    others = host_load.beside(host, process, during)
-    stolen = host_load.amounts(host.filter(pl.col("process") == process), (host_metrics.STOLEN,), during)
-    taken = None if others is None else float(others.sum()) + (0.0 if stolen is None else float(stolen.sum()))
-    alone = full or (taken is not None and taken * 1e9 < OTHERS * length)
-    elsewhere = 0.0 if others is None else float(others.sum()) * 1e9
-    job = host_load.amounts(host.filter(pl.col("process") != process), (host_metrics.USER, host_metrics.SYSTEM), during)
-    workers = 0.0 if job is None else float(job.sum()) * 1e9
-    shares = (beside / length, elsewhere / length, workers / length)
+    stolen = host_load.amounts(own_host, (host_metrics.STOLEN,), during)
+    beside_it = (others, stolen, host_load.amounts(workers, _TAKEN, during))
+    elsewhere, stolen_ns, by_workers = (0.0 if each is None else float(each.sum()) * 1e9 for each in beside_it)
+    alone = full or (others is not None and elsewhere + stolen_ns < OTHERS * length)
+    shares = (beside / length, elsewhere / length, by_workers / length)
     return Crowd(min(own / length, 1.0), pressure, 0.0 if alone else pressure, *shares)
 
 

@@ -115,5 +115,13 @@ def _words(row: dict[str, Any]) -> str:
 
 
 def _place(row: dict[str, Any]) -> str:
-    lines = "".join(f", {line}" for line in row.get("other_lines", ()))
-    return f"{row['function']} at {row['file']}:{row['line']}{lines}" if row["file"] else str(row["function"])
+    return f"{row['function']} at {row['file']}:{lines(row)}" if row["file"] else str(row["function"])
+
+
+def lines(row: dict[str, Any]) -> str:
+    """Return the lines of a function in the summary as text, the most sampled one first.
+
+    Args:
+        row: a row of a part, from `of_samples` or `of_calls`, or its `called_from`.
+    """
+    return ", ".join(map(str, (row["line"], *row.get("other_lines", ()))))

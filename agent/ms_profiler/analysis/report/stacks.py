@@ -6,6 +6,7 @@ from typing import Any, Final
 from rich.table import Table
 from rich.text import Text
 
+from ms_profiler.analysis.metrics import stack_parts
 from ms_profiler.analysis.report import widths
 from ms_profiler.analysis.report.bounded import PARTS
 
@@ -57,5 +58,4 @@ def table(found: dict[str, Any] | None) -> Table | None:
 
 
 def _at(row: dict[str, Any]) -> str:
-    lines = "".join(f", {line}" for line in row.get("other_lines", ()))
-    return f"{row['function']} ({os.path.basename(row['file'])}:{row['line']}{lines})"
+    return f"{row['function']} ({os.path.basename(row['file'])}:{stack_parts.lines(row)})"

@@ -175,15 +175,16 @@ def crowded(found: Diagnosis, facts: Facts) -> Iterator[Advice]:
     share, workers = found.crowd.queued, found.crowd.workers
     if share < CROWDED:
         return
-    evidence = f"too few processors: {facts.lane} waits for one in {percent(share)} of the steady steps, also while it "
+    evidence = f"too few processors: {facts.lane} waits for one in {percent(share)} of the steady steps, "
+    evidence += "also while it computes; "
     if facts.threads > facts.processors > 0:
-        evidence += f"computes; {facts.threads} threads compute each operator, on {facts.processors} processors"
+        evidence += f"{facts.threads} threads compute each operator, on {facts.processors} processors"
         action = (
             "Use no more computing threads than processors (OMP_NUM_THREADS, torch.set_num_threads, workers of data), "
             "divide the processors among the ranks, and look for other jobs on the machine."
         )
     elif workers >= max(BESIDE, found.crowd.elsewhere) and facts.processors:
-        evidence += f"computes; other processes of the job use {workers:.1f} of {facts.processors} processors"
+        evidence += f"other processes of the job use {workers:.1f} of {facts.processors} processors"
         evidence += facts.makers.words
         action = (
             "Make the work of these processes cheaper: prepare the data once, before the training. Or use fewer of "
