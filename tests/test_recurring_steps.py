@@ -74,6 +74,54 @@ def test_no_interval_is_stated_for(factor, seed):
     assert recurring_steps.summary(steps, None, NO_SPANS) is None
 
 
+#: lengths (ms) of 60 steps of a job on a busy machine; steps 12, 36 and 48 are long, but step 24 is not
+BUSY = [
+    *(67.4, 10.7, 10.6, 9.2, 8.7, 7.3, 10.3, 11.6, 12.3, 10.1, 11.3, 10.9, 17.7, 11.0, 9.8, 11.8, 9.7, 8.4, 10.5, 9.6),
+    *(8.5, 10.3, 9.7, 9.7, 9.6, 11.7, 10.5, 7.3, 9.8, 22.1, 11.3, 25.9, 8.8, 14.8, 15.0, 15.9, 19.2, 9.8, 11.6, 12.3),
+    *(
+        12.6,
+        12.2,
+        12.0,
+        13.0,
+        10.9,
+        11.2,
+        14.1,
+        10.9,
+        18.2,
+        20.9,
+        18.5,
+        12.0,
+        10.0,
+        9.8,
+        10.4,
+        7.5,
+        10.1,
+        10.9,
+        11.0,
+        9.0,
+    ),
+]
+
+
+def test_a_few_long_steps_of_a_short_run_lie_in_no_interval():
+    recorded = {*range(32), 48, 49, 50, 51}
+    steps = made([int(length * MS) for length in BUSY], lambda number: number in recorded)
+    assert recurring_steps.summary(steps, None, NO_SPANS) is None
+
+
+def short(seed, every):
+    """Return noisy lengths of 60 steps: one of ten is long by chance, and one of `every`."""
+    chance = random.Random(seed)
+    busy = [2 if chance.random() < 0.1 else 1 for _ in range(60)]
+    return [int(MS * busy[number] * (8 if number % every == 2 else 1) * chance.gauss(1, 0.1)) for number in range(60)]
+
+
+@pytest.mark.parametrize("every", [3, 5, 10])
+def test_an_interval_of_a_short_run_is_stated(every):
+    found = [recurring_steps.places(made(short(seed, every)).table) for seed in range(50)]
+    assert sum(one is not None and one[:3] == (every, 1, 2) for one in found) >= 48
+
+
 def test_records_are_no_longer_steps():
     steps = made(lengths(lambda number: 2 if number % 10 == 0 else 1), lambda number: number % 10 == 0)
     assert recurring_steps.summary(steps, None, NO_SPANS) is None

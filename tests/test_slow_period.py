@@ -52,6 +52,32 @@ def test_the_line_names_the_phase_that_takes_longer():
     assert changes.lines({"slow_period": found})[0].endswith("; most of the difference is in waiting for data")
 
 
+@pytest.mark.parametrize("every", [2, 3, 4])
+@pytest.mark.parametrize(("first", "last"), [(2_900, 3_199), (100, 299)])
+def test_a_period_in_which_every_few_steps_wait_is_stated_with_how_many_do(first, last, every):
+    """Workers of a data loader end their batches at about the same time, so one of them is waited for."""
+    slow = lambda number: 20 if first <= number <= last and number % every == 0 else 1  # noqa: E731
+    steps = made(lengths(slow), lambda number: number % 100 < 8)
+    found = slow_period.summary(steps, waiting(steps))
+    assert (found["first"], found["last"]) == (pytest.approx(first, abs=8), pytest.approx(last, abs=8))
+    assert found["long"] == pytest.approx((last - first + 1) / every, rel=0.1)
+    assert found["ms"] / found["others_ms"] == pytest.approx(20, rel=0.05)
+    assert found["phase"] == "data"
+    (line,) = changes.lines({"slow_period": found})
+    assert line.startswith(f"{found['long']} of the steps {found['first']} to {found['last']} take ")
+
+
+@pytest.mark.parametrize("every", [1, 2])
+@pytest.mark.parametrize("seed", range(3))
+def test_a_period_on_a_busy_machine_is_stated_if_it_is_clear(every, seed):
+    """Three of ten steps take up to three times as long all the time."""
+    chance = random.Random(seed)
+    busy = [1 + 2 * chance.random() * (chance.random() < 0.3) for _ in range(COUNT)]
+    steps = made(lengths(lambda number: busy[number] * (15 if 2_000 <= number < 2_400 and number % every == 0 else 1)))
+    found = slow_period.summary(steps, NO_SPANS)
+    assert (found["first"], found["last"]) == (pytest.approx(2_000, abs=8), pytest.approx(2_399, abs=8))
+
+
 NONE = {
     "noise": lambda number: 1,
     "a lasting change": lambda number: 3 if number >= 3_000 else 1,
@@ -59,6 +85,9 @@ NONE = {
     "steps that become longer little by little": lambda number: 1 + 5 * number / COUNT,
     "an evaluation in some steps": lambda number: 20 if number % 50 == 0 else 1,
     "longer steps in every other epoch": lambda number: 4 if number // 500 % 2 else 1,
+    "every second step in every other epoch": lambda number: 9 if number // 500 % 2 and number % 2 else 1,
+    "every second step": lambda number: 9 if number % 2 else 1,
+    "few long steps near each other": lambda number: 90 if number in (2_900, 2_905, 2_911, 2_920, 2_922) else 1,
     "several slow periods": lambda number: 4 if number % 1_000 < 100 else 1,
     "too few steps": lambda number: 30 if 2_900 <= number < 2_910 else 1,
     "a small difference": lambda number: 1.3 if 2_900 <= number < 4_000 else 1,

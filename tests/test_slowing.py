@@ -54,6 +54,14 @@ def test_steps_that_become_longer_at_once_or_not_at_all_do_not_grow(seed):
     assert slowing.slowing(made([MS * number for number in range(1, 100)]), None) is None, "too few steps"
 
 
+@pytest.mark.parametrize("seed", range(5))
+def test_a_job_that_trains_larger_and_larger_networks_does_not_become_slower_little_by_little(seed):
+    chance, lengths = random.Random(seed), []
+    for number in range(5):
+        lengths += [int(MS * 3**number * chance.uniform(1, 1.2)) for _ in range(30 + 10 * number)]
+    assert slowing.slowing(made(lengths), None) is None
+
+
 def test_a_gap_between_sampled_steps_does_not_make_growth_a_change():
     """Groups of sampled steps become rare, so that the last ones are far from the others."""
     _, found = growing(800, 6, 1)

@@ -24,9 +24,14 @@ NEAR: Final = 33
 SMOOTH: Final = 9
 #: a step is long if it takes this many times as long as usual; each limit is tried
 LIMITS: Final = (1.15, 1.3, 1.5, 2.5, 5.0, 10.0, 30.0, 100.0)
+#: number of series of long steps that are tried: three kinds of values, each with each limit
+TRIALS: Final = 3 * len(LIMITS)
 #: at least this part of the steps at the places found in the interval is long; and at most this part of the others
 OFTEN: Final = 0.8
 RARE: Final = 0.1
+#: Long steps without any order may lie in an interval, too: of 60 steps with 8 long ones, the steps 12, 36 and 48. So
+#: the expected number of such findings, from the share of long steps among the others, has to be at most this.
+BY_CHANCE: Final = 0.01
 #: if longer steps are at least this number of steps apart, step 0 does not tell whether it is one of them
 RARELY: Final = 16
 
@@ -118,6 +123,8 @@ def _interval(lengths: pl.Series, long: pl.Series) -> tuple[int, int, int, pl.Se
     if not kept or not others or max(others) > OFTEN / 2 or math.fsum(others) > RARE * len(others) or len(starts) != 1:
         return None
     inside = table["place"].is_in(sorted(kept))
+    if _by_chance(long, table["place"] == starts[0], inside) * every > BY_CHANCE:
+        return None
     # the first interval may have no longer step: for example, no checkpoint precedes step 0
     limit = math.sqrt(math.prod(statistics.median(lengths.filter(side).to_list()) for side in (inside, ~inside)))
     alike = (lengths.filter(inside) >= limit).to_list()
@@ -130,3 +137,23 @@ def _interval(lengths: pl.Series, long: pl.Series) -> tuple[int, int, int, pl.Se
         else starts[0] + every
     )
     return every, len(kept), first, inside
+
+
+def _by_chance(long: pl.Series, begins: pl.Series, inside: pl.Series) -> float:
+    """Return how often as many steps at one place of an interval are expected to be long by chance, in all trials.
+
+    The number of long steps there would have a binomial distribution, whose tail has an upper bound (Hoeffding, Journal
+    of the American Statistical Association 58, 1963, theorem 1). The first step of a job is long in any case.
+
+    Args:
+        long: whether each step is long.
+        begins: whether it is at the first place of longer steps in its interval.
+        inside: whether it is at any place of longer steps.
+    """
+    others, seen = long.filter(~inside).to_list(), long[1:].filter(begins[1:]).to_list()
+    rate = (sum(others) + 1) / (len(others) + 2)  # Laplace's rule of succession
+    part = sum(seen) / max(len(seen), 1)
+    if part <= rate:
+        return float(TRIALS)
+    rest = 0.0 if part == 1 else (1 - part) * math.log((1 - part) / (1 - rate))
+    return TRIALS * math.exp(-len(seen) * (part * math.log(part / rate) + rest))

@@ -71,8 +71,10 @@ def long(summary: dict[str, Any]) -> list[str]:
 def period(found: dict[str, Any]) -> str:
     """Return a line about a period of steps that took longer than the others."""
     took, others = milliseconds(found["ms"]), milliseconds(found["others_ms"])
-    text = f"Steps {found['first']} to {found['last']} take {took}, the others {others} (medians): "
-    text += f"{found['share'] * 100:.0f} % of the time of all steps"
+    what = f"Steps {found['first']} to {found['last']} take"
+    if long := found.get("long"):
+        what = f"{long} of the steps {found['first']} to {found['last']} take"
+    text = f"{what} {took}, the others {others} (medians): {found['share'] * 100:.0f} % of the time of all steps"
     return _also(text, _where(found))
 
 
