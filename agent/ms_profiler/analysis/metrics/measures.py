@@ -265,7 +265,7 @@ class Measures:
         kind, found, crowd = self.finding.kind, self.ownership, (self.diagnosis.crowd, self.recording.device)
         heaviest = self.launching if (queues := verdict.launches(kind, found.basis if found else None)) else ""
         if found is not None and not queues:
-            own = (found, self.spans, self.recording.names, self.steps, self.stream)
+            own = (found, self.spans, self.recording.names, self.steps, self.steady, self.stream)
             limits = verdict.least_of_module(kind, found.basis == "host"), verdict.optimizes(kind)
             heaviest = verdict.with_waits(ownership_of.heaviest(*own, *limits), *crowd)
         return f"{self.finding.sentence.removesuffix('.')}; {heaviest}." if heaviest else self.finding.sentence

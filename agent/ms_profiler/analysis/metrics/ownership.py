@@ -17,6 +17,7 @@ from ms_profiler.analysis.metrics import (
     outliers,
     owners,
     sampling,
+    verdict,
 )
 from ms_profiler.analysis.metrics.diagnosis import Diagnosis
 from ms_profiler.analysis.metrics.outliers import Outlier
@@ -210,6 +211,7 @@ def heaviest(
     spans: pl.DataFrame,
     names: pl.Series,
     used: Steps,
+    steady: pl.DataFrame,
     stream: Stream,
     least: float,
     optimizes: bool,
@@ -223,6 +225,7 @@ def heaviest(
         spans: the spans of `operators.self_times`.
         names: the names of the recording.
         used: the steps in use.
+        steady: the steps of `used` that shares refer to, with `row`.
         stream: the kernels.
         least: a module is named only if it takes at least this share of the time; above 1, no module is named.
         optimizes: whether to name an optimizer or the scheduler of learning rates instead of a module.
@@ -231,17 +234,17 @@ def heaviest(
     far = None if optimizes else outliers.outlier(found.tree, found.whole_ns, least, EXCESS)
     most = module_tree.heaviest(found.tree, found.whole_ns, optimizes)
     if most is None or most[1] < least:
-        return _far_longer(far, unit) if far else ""
+        return f"{_far_longer(far, unit)}{_in_few(found, far.module, steady, inner=True)}" if far else ""
     module, share = most
     inside = _in_kernels(stream, module) if found.basis == "kernels" else _in_steps(found, spans, names, used, module)
     own = _itself(found.tree, module)
     name = module_waits.SCHEDULER if module == LEARNING_RATE else module
-    text = f"{name}{own} takes {share * 100:.0f} % of the {unit}{_mostly(inside)}"
+    text = f"{name}{own} takes {share * 100:.0f} % of the {unit}{_in_few(found, module, steady) or _mostly(inside)}"
     if far is None:
         return text
     if far.module == module and not own:
         return f"{text}, {_others(far)}"
-    texts = [text, _far_longer(far, unit)]
+    texts = [text, f"{_far_longer(far, unit)}{_in_few(found, far.module, steady, inner=True)}"]
     ahead = far.share > share and not f"{module}.".startswith(f"{far.module}.")
     return "; ".join(reversed(texts) if ahead else texts)
 
@@ -295,6 +298,26 @@ def _far_longer(far: Outlier, unit: str, what: str = "", where: str = "") -> str
 def _others(far: Outlier) -> str:
     others = f"each other {far.place}" if far.place else "each similar module beside it"
     return f"{others} at most {max(far.other * 100, 1):.0f} %"
+
+
+def _in_few(found: Ownership, module: str, steady: pl.DataFrame, inner: bool = False) -> str:
+    """Return text about a module with more than half of its time in few steps, after a comma; empty if it has not.
+
+    Another program may have run for 16 ms while this module ran in one of 43 steps of 1.4 ms.
+
+    Args:
+        found: the modules of the run with their times.
+        module: the module.
+        steady: the steps that shares refer to, with `row`.
+        inner: whether the time of its inner modules counts.
+    """
+    known = found.by_step.filter(pl.col("step").is_in(steady["row"].implode()))
+    owner, examined = pl.col("owner"), known["step"].n_unique()
+    own = known.filter((owner == module) | (owner.str.starts_with(f"{module}.") if inner else pl.lit(False)))
+    times = own.group_by("step").agg(pl.col("self_ns").sum())["self_ns"].sort(descending=True)
+    number = int((2 * (times.cum_sum() - times) < times.sum()).sum())
+    few = 0 < number <= verdict.FEW * examined
+    return f", more than half of it in {number} of {examined} examined steps" if few else ""
 
 
 def _mostly(inside: pl.DataFrame) -> str:
