@@ -10,10 +10,10 @@ from test_shifts import MS, NO_SPANS, made
 NO_CALLS = pl.DataFrame(schema={"module": pl.String, "calls": pl.UInt64})
 
 
-def text(more, count=40):
-    """Return the text about four equal modules; `more` returns how many ms more `net.2` takes in a step."""
+def text(more, count=40, place="net."):
+    """Return the text about four equal modules; `more` returns how many ms more the third one takes in a step."""
     rows = [
-        (step, f"net.{number}", int(Part.FORWARD), 1, MS + MS * more(step) * (number == 2))
+        (step, f"{place}{number}", int(Part.FORWARD), 1, MS + MS * more(step) * (number == 2))
         for step in range(count)
         for number in range(4)
     ]
@@ -44,3 +44,7 @@ def test_a_module_that_is_long_in_all_steps_is_named_without_a_number():
 
 def test_a_module_that_is_a_little_longer_in_one_step_is_named_without_a_number():
     assert "examined" not in text(lambda step: 5 * (step == 7))
+
+
+def test_a_module_whose_name_is_a_number_is_called_a_module():
+    assert text(lambda step: 3, place="").startswith("module 2 takes 57 % of the step")

@@ -232,19 +232,20 @@ def heaviest(
     """
     unit = "kernel time" if found.basis == "kernels" else "step" if found.steps > 1 else "time"
     far = None if optimizes else outliers.outlier(found.tree, found.whole_ns, least, EXCESS)
+    longer = "" if far is None else f"{_far_longer(far, unit)}{_in_few(found, far.module, steady, inner=True)}"
     most = module_tree.heaviest(found.tree, found.whole_ns, optimizes)
     if most is None or most[1] < least:
-        return f"{_far_longer(far, unit)}{_in_few(found, far.module, steady, inner=True)}" if far else ""
+        return longer
     module, share = most
     inside = _in_kernels(stream, module) if found.basis == "kernels" else _in_steps(found, spans, names, used, module)
     own = _itself(found.tree, module)
-    name = module_waits.SCHEDULER if module == LEARNING_RATE else module
+    name = module_waits.SCHEDULER if module == LEARNING_RATE else _named(module)
     text = f"{name}{own} takes {share * 100:.0f} % of the {unit}{_in_few(found, module, steady) or _mostly(inside)}"
     if far is None:
         return text
     if far.module == module and not own:
         return f"{text}, {_others(far)}"
-    texts = [text, f"{_far_longer(far, unit)}{_in_few(found, far.module, steady, inner=True)}"]
+    texts = [text, longer]
     ahead = far.share > share and not f"{module}.".startswith(f"{far.module}.")
     return "; ".join(reversed(texts) if ahead else texts)
 
@@ -275,7 +276,12 @@ def launching(found: Ownership | None, diagnosis: Diagnosis) -> str:
     if most is None or most[1] <= MOSTLY:
         return ""
     module, share = most
-    return f"{share * 100:.0f} % of the launching is in {module}{_itself(tree, module)}"
+    return f"{share * 100:.0f} % of the launching is in {_named(module)}{_itself(tree, module)}"
+
+
+def _named(module: str) -> str:
+    """Return the name of a module in a sentence; in a graph of MindSpore, its path may begin with a number."""
+    return f"module {module}" if module[:1].isdigit() else module
 
 
 def _itself(tree: pl.DataFrame, module: str) -> str:
@@ -292,7 +298,7 @@ def _far_longer(far: Outlier, unit: str, what: str = "", where: str = "") -> str
         what: words before the module that say what takes the time.
         where: words before the similar modules.
     """
-    return f"{what}{far.module} takes {far.share * 100:.0f} % of the {unit}, {where}{_others(far)}"
+    return f"{what}{_named(far.module)} takes {far.share * 100:.0f} % of the {unit}, {where}{_others(far)}"
 
 
 def _others(far: Outlier) -> str:
