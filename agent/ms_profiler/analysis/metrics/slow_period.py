@@ -1,7 +1,8 @@
 """Find a period of consecutive steps that take longer than the steps before it and after it.
 
 With two workers of a data loader, every second step of such a period may wait, because both workers end their batches
-at about the same time. So a group of steps counts as long, too, if at least two of its steps are.
+at about the same time. So a group of steps counts as long, too, if at least two of its steps are. Other programs on the
+machine may have the same effect, so such a period is stated only if its steps wait for something.
 """
 
 import statistics
@@ -9,8 +10,10 @@ from typing import Any, Final, NamedTuple
 
 import polars as pl
 
-from ms_profiler.analysis.metrics import blocks, extra_phase
+from ms_profiler.analysis.metrics import blocks, bounds, extra_phase
+from ms_profiler.analysis.metrics.phases import NAMES
 from ms_profiler.analysis.metrics.steps import Steps, milliseconds
+from ms_profiler.store.format import Category
 
 #: a step of the period takes at least this many times as long as the other steps (medians)
 TIMES: Final = 1.5
@@ -32,6 +35,8 @@ GROUP: Final = 8
 LEAST_GROUPS: Final = 4
 #: a long step of a group takes at least this many times as long as the other steps
 TIMES_GROUPS: Final = 2.0
+#: phases in which such steps may wait for something
+WAITS: Final = {NAMES[category] for category in (Category.DATA, Category.COMMUNICATION, Category.CHECKPOINT)}
 
 
 class Period(NamedTuple):
@@ -66,7 +71,9 @@ def summary(
     # the other steps in the period are not compared
     compared = table.select(pl.when(~pl.col("inside") | long).then(long)).to_series()
     lengths = [table.filter(side)["duration_ns"].to_list() for side in (long, ~table["inside"])]
-    took = table["duration_ns"].to_list()
+    took, place = table["duration_ns"].to_list(), extra_phase.where(steps, compared, spans, looks, names)
+    if found.long is not None and place["outside"] != bounds.BLOCKED and place["phase"] not in WAITS:
+        return None
     return {
         "first": int(table["number"][found.first]),
         "last": int(table["number"][found.last]),
@@ -74,7 +81,7 @@ def summary(
         "ms": milliseconds(statistics.median(lengths[0])),
         "others_ms": milliseconds(statistics.median(lengths[1])),
         "share": round(sum(took[found.first : found.last + 1]) / sum(took), 6),
-        **extra_phase.where(steps, compared, spans, looks, names),
+        **place,
     }
 
 
