@@ -119,6 +119,7 @@ def read(directory: str, progress: Progress | None = None) -> tables.Recording:
     device = device_slots.known(recording, {part.store.pid: part.traced() for part in parts})
     device_slots.mark(recording, device)
     not_collected.state(recording, stores)
+    step_marks.add_compiled(recording)
     left_out.take_away(recording)
     tensor_blocks.attach(recording)
     recording.windows = kernel_windows.windows(recording)
