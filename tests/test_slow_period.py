@@ -116,6 +116,17 @@ def test_records_make_no_slow_period():
 
 
 @pytest.mark.parametrize("seed", range(4))
+def test_sampled_steps_before_a_lasting_change_make_no_slow_period(seed):
+    """All of the first 32 steps are sampled; from step 50 on, a smaller network trains."""
+    chance = random.Random(seed)
+    steps = made(
+        [int(MS * (1.3 if number < 50 else 0.5) * chance.gauss(1, 0.05)) for number in range(120)],
+        lambda number: number < 32 or 80 <= number < 88,
+    )
+    assert slow_period.summary(steps, NO_SPANS) is None
+
+
+@pytest.mark.parametrize("seed", range(4))
 def test_a_speed_that_changes_again_and_again_is_no_period(seed):
     assert slow_period.summary(flipping(6_000, 0, 1.0, seed)[0], NO_SPANS) is None
 

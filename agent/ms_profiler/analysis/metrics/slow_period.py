@@ -88,13 +88,23 @@ def summary(
 def period(table: pl.DataFrame) -> Period | None:
     """Return the period; None without one.
 
-    Records make a step longer. So each length is divided by the median length of the steps with the same `content`.
+    Records make a step longer. So each length is divided by the median length of the steps with the same `content`, and
+    there have to be such steps before and after the period: if all steps before it were sampled and those after a
+    lasting change are not, steps between them only seem to be longer.
 
     Args:
         table: the table of `Steps`.
     """
-    if table.height < 3 * LEAST:
+    found = _found(table) if table.height >= 3 * LEAST else None
+    if found is None:
         return None
+    content = table["content"][found.first : found.last + 1].mode().sort()[0]
+    beside = table["content"][: found.first], table["content"][found.last + 1 :]
+    return found if all((side == content).sum() >= LEAST for side in beside) else None
+
+
+def _found(table: pl.DataFrame) -> Period | None:
+    """Return the period as the relative lengths of steps show it; None without one."""
     usual = pl.col("duration_ns").median().over("content")
     lengths = table.select(pl.col("duration_ns") / pl.max_horizontal(usual, 1.0)).to_series().to_list()
     took = table["duration_ns"].to_list()
