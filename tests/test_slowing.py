@@ -43,6 +43,7 @@ def test_steps_that_become_longer_little_by_little_do_not_change_at_once(count, 
     slow = slowing.slowing(steps, found)
     assert slow["to_ms"] / slow["from_ms"] == pytest.approx(factor, rel=0.2)
     assert [each["module"] for each in slow["modules"]] == ["net.1"]
+    assert slow["stages"] == []
 
 
 @pytest.mark.parametrize("seed", range(5))
@@ -55,11 +56,22 @@ def test_steps_that_become_longer_at_once_or_not_at_all_do_not_grow(seed):
 
 
 @pytest.mark.parametrize("seed", range(5))
-def test_a_job_that_trains_larger_and_larger_networks_does_not_become_slower_little_by_little(seed):
+def test_a_job_that_trains_larger_and_larger_networks_becomes_slower_in_stages(seed):
     chance, lengths = random.Random(seed), []
     for number in range(5):
         lengths += [int(MS * 3**number * chance.uniform(1, 1.2)) for _ in range(30 + 10 * number)]
-    assert slowing.slowing(made(lengths), None) is None
+    found = slowing.slowing(made(lengths), None)
+    assert found["stages"] == pytest.approx([30, 70, 120, 180], abs=2)
+    (line,) = changes.lines({"slowing": found})
+    assert line.startswith(f"Steps become longer in stages, from about steps {found['stages'][0]}, ")
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_stages_of_equal_length_are_named(seed):
+    chance, lengths = random.Random(seed), []
+    for number in range(4):
+        lengths += [int(MS * 3**number * chance.uniform(1, 1.2)) for _ in range(60)]
+    assert slowing.slowing(made(lengths), None)["stages"] == pytest.approx([60, 120, 180], abs=2)
 
 
 def test_a_gap_between_sampled_steps_does_not_make_growth_a_change():

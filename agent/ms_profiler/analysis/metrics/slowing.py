@@ -1,4 +1,8 @@
-"""Find steps that become longer little by little, for example because the job adds a hook or a tensor in each step."""
+"""Find steps that become longer little by little, or in stages.
+
+They do so little by little, for example, because the job adds a hook or a tensor in each step. They do so in stages if
+the job trains larger and larger networks, or images.
+"""
 
 import itertools
 import math
@@ -19,24 +23,28 @@ FACTOR: Final = 1.3
 #: smallest rank correlation (Kendall's tau) of the parts' lengths with their order. Without growth, the standard
 #: deviation of tau is 0.16 for 20 parts (Kendall, Biometrika 30, 1938). If the lengths change at once, tau is 0.53.
 ORDERED: Final = 0.8
-#: A job that trains larger and larger networks one after the other becomes slower in stages: the `SUDDEN` largest rises
-#: from one part to the next make up the part `MOST` of the growth (logarithms). Of lengths that grow evenly, by 1.3 to
-#: 50 times, they make up 0.3 to 0.64. With noise, they may make up all, but then falls make up more than `FALLS` of it.
+#: the same if the lengths change in two stages or more, where tau is 0.67 or more; less, if a stage is short
+IN_STAGES: Final = 0.6
+#: If steps become longer in stages, the `SUDDEN` largest rises from one part to the next make up the part `MOST` of the
+#: growth (logarithms), and each of them at least the part `STAGE`. Of lengths that grow evenly, by 1.3 to 50 times,
+#: they make up 0.3 to 0.64. With noise, they may make up all, but then falls make up more than `FALLS` of it.
 SUDDEN: Final = 4
 MOST: Final = 0.8
-FALLS: Final = 0.15
+STAGE: Final = 0.05
+FALLS: Final = 0.25
 
 
 def slowing(steps: Steps, found: Ownership | None) -> dict[str, Any] | None:
-    """Return by how much the steps became longer, if they did so little by little over the run; None otherwise.
+    """Return by how much the steps became longer, if they did so little by little or in stages; None otherwise.
 
     Args:
         steps: the steps in use.
         found: the owners of the time of sampled steps; None if no module is known.
 
     Returns:
-        `from_ms` and `to_ms`: the lower quartile of the lengths in the first part and in the last one; and `modules`,
-        as in the result of `shifts.shift`.
+        `from_ms` and `to_ms`: the lower quartile of the lengths in the first part and in the last one; `stages`: the
+        steps from which on they are longer, about, if they become longer in stages; and `modules`, as in the result of
+        `shifts.shift`.
     """
     same = shifts.alike(steps)
     if same.height < PARTS * LEAST:
@@ -45,10 +53,18 @@ def slowing(steps: Steps, found: Ownership | None) -> dict[str, Any] | None:
     lengths = same["duration_ns"].to_list()
     levels = [blocks.quartile(lengths[first:last]) for first, last in itertools.pairwise(bounds)]
     before, after = levels[0], levels[-1]
-    if not all(levels) or after < FACTOR * before or _ordered(levels) < ORDERED or _in_stages(levels):
+    if not all(levels) or after < FACTOR * before or _ordered(levels) < IN_STAGES:
         return None
+    stages = _stages(levels)
+    if not stages and _ordered(levels) < ORDERED:
+        return None
+    places = [
+        bounds[first] + blocks.jump(lengths[bounds[first] : bounds[last + 1]], levels[first], levels[last])
+        for first, last in stages
+    ]
     modules = [] if found is None else shifts.modules(steps, found, sides(steps), (before, after))
-    return {"from_ms": milliseconds(before), "to_ms": milliseconds(after), "modules": modules}
+    numbers = same["number"].gather(places).to_list()
+    return {"from_ms": milliseconds(before), "to_ms": milliseconds(after), "stages": numbers, "modules": modules}
 
 
 def sides(steps: Steps) -> pl.Series:
@@ -68,9 +84,18 @@ def _ordered(values: list[int]) -> float:
     return sum(rises) / len(rises)
 
 
-def _in_stages(values: list[int]) -> bool:
-    """Return whether few rises from one value to the next make up nearly all of the growth."""
-    rises = sorted(math.log(later / one) for one, later in itertools.pairwise(values))
-    growth = sum(rises)
-    falls = -sum(rise for rise in rises if rise < 0)
-    return sum(rises[-SUDDEN:]) >= MOST * growth and falls <= FALLS * growth
+def _stages(values: list[int]) -> list[tuple[int, int]]:
+    """Return the indices of the values before and after each rise, if two to four make up nearly all of the growth.
+
+    If one part has the end of a stage and the begin of the next one, two rises follow each other, and count as one.
+    """
+    rises = [math.log(later / one) for one, later in itertools.pairwise(values)]
+    growth, falls = sum(rises), -sum(rise for rise in rises if rise < 0)
+    largest = sorted(range(len(rises)), key=rises.__getitem__)[-SUDDEN:]
+    if sum(rises[index] for index in largest) < MOST * growth or falls > FALLS * growth:
+        return []
+    stages: list[tuple[int, int]] = []
+    for index in sorted(index for index in largest if rises[index] >= STAGE * growth):
+        first = stages.pop()[0] if stages and stages[-1][1] == index else index
+        stages.append((first, index + 1))
+    return stages if len(stages) > 1 else []

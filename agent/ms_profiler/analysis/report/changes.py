@@ -39,7 +39,9 @@ def lines(summary: dict[str, Any]) -> list[str]:
     lines = [_sudden(found) for name in ("shift", "work_change") if (found := summary.get(name))]
     if slowing := summary.get("slowing"):
         change = _change(slowing["from_ms"], slowing["to_ms"])
-        lines.append(f"Steps become longer little by little: {change}; {_causes(slowing, 'meanwhile')}")
+        stages = [str(number) for number in slowing.get("stages", ())]
+        how = f"in stages, from about steps {wording.series(stages)} on" if stages else "little by little"
+        lines.append(f"Steps become longer {how}: {change}; {_causes(slowing, 'meanwhile')}")
     if found := summary.get("slow_period"):
         lines.append(period(found))
     if found := summary.get("recurring_steps"):
