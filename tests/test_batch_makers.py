@@ -32,6 +32,7 @@ def recorded(process, samples):
         threads=pl.DataFrame({"process": [process] * 2, "thread": [1, 2], "native_tid": [77, 78]}),
         calls=pl.DataFrame(schema=tables.CALLS),
         names=pl.Series(NAMES),
+        processes=pl.DataFrame(schema=tables.PROCESSES),
     )
 
 

@@ -22,7 +22,7 @@ SCHEMA = {
 }
 
 
-def look(waits, batch, epochs=6, ends=True, workers=2):
+def look(waits, batch, epochs=6, ends=True, workers=2, apart=0):
     """Return what is found where each epoch creates an iterator in 20 ms, waits, trains 1 ms, and ends it in 10 ms.
 
     Args:
@@ -31,8 +31,9 @@ def look(waits, batch, epochs=6, ends=True, workers=2):
         epochs: number of epochs.
         ends: whether the workers end with their epoch.
         workers: number of workers of an epoch.
+        apart: time from the first batch of a worker to that of the next one, ms.
     """
-    rows, steps, at = [], [], 0
+    rows, steps, lives, at = [], [], [], 0
 
     def add(name, length, process=1, since=None):
         begin = at if since is None else since
@@ -42,7 +43,9 @@ def look(waits, batch, epochs=6, ends=True, workers=2):
         add(CREATE, 20)
         at += 20
         for worker in range(workers):
-            add(FETCH, batch, 100 + workers * epoch + worker)
+            process = 100 + workers * epoch + worker
+            add(FETCH, batch, process, at + apart * worker)
+            lives.append((process, at * MS, (at + sum(waits)) * MS))
         for wait in waits:
             add(WAIT, wait)
             steps.append((at * MS, (at + wait + 1) * MS))
@@ -53,7 +56,10 @@ def look(waits, batch, epochs=6, ends=True, workers=2):
         at += 11
     spans = pl.DataFrame(rows, schema=SCHEMA, orient="row")
     table = pl.DataFrame(steps, schema=["start_ns", "end_ns"], orient="row")
-    return worker_starts.found(SimpleNamespace(spans=spans, names=NAMES), Steps(1, 1, StepSource.SCRIPT, table))
+    known = {"process": pl.UInt32, "first_ns": pl.Int64, "last_ns": pl.Int64}
+    processes = pl.DataFrame(lives, schema=known, orient="row")
+    recording = SimpleNamespace(spans=spans, names=NAMES, processes=processes)
+    return worker_starts.found(recording, Steps(1, 1, StepSource.SCRIPT, table))
 
 
 @pytest.mark.parametrize(
@@ -72,6 +78,10 @@ def test_only_what_kept_workers_would_save_counts(waits, batch, first):
     assert (found.create_ns, found.end_ns) == (4 * 20 * MS, 5 * 10 * MS)
     whole = 6 * (20 + sum(waits) + len(waits) + 11) - 20 - 11
     assert found.share == pytest.approx((4 * (20 + first) + 50) / whole)
+
+
+def test_a_worker_that_has_made_its_batches_before_the_other_one_begins_lives_beside_it():
+    assert look([20, 20, 1, 1], 2, apart=10).first_ns == look([20, 20, 1, 1], 2).first_ns == 4 * 38 * MS
 
 
 def test_workers_that_are_kept_and_few_iterators_are_no_finding():

@@ -43,7 +43,7 @@ class Makers:
 
     Attributes:
         processes: number of processes that worked; 0 if the training process makes its own batches.
-        together: largest number of these processes that worked at the same time.
+        together: largest number of these processes that lived at the same time.
         batches: number of batches that they made.
         mean_ns: mean time that making a batch took.
         busy: share of the workers' time in which they make batches: time spent making batches / time from a worker's
@@ -95,7 +95,7 @@ def makers(recording: tables.Recording, used: Steps, stacks: Callable[[], Stacks
     sums = sums.with_columns(whole=length)
     return Makers(
         0 if apart.is_empty() else sums.height,
-        0 if apart.is_empty() else fetches.together(sums),
+        fetches.together(recording, apart),
         own.height,
         float(sums["made"].sum()) / own.height,
         float(sums["made"].sum()) / max(float(sums["whole"].sum()), 1.0),

@@ -20,10 +20,18 @@ def made(recording: tables.Recording) -> pl.DataFrame:
     )
 
 
-def together(alive: pl.DataFrame) -> int:
-    """Return the largest number of processes that worked at the same time; 0 without any.
+def together(recording: tables.Recording, fetched: pl.DataFrame) -> int:
+    """Return the largest number of processes that made batches and lived at the same time; 0 without any.
+
+    On a busy machine, a worker may have made all of its batches before the other one makes its first.
 
     Args:
-        alive: `start_ns` of the first batch and `end_ns` of the last batch of each process.
+        recording: the run.
+        fetched: the spans in which these processes made batches.
     """
-    return 0 if alive.is_empty() else max(intervals.timeline({"working": alive})["working"], default=1)
+    if fetched.is_empty():
+        return 0
+    lives = fetched.group_by("process").agg(pl.col("start_ns").min(), pl.col("end_ns").max())
+    lives = lives.join(recording.processes.select("process", "first_ns", "last_ns"), on="process", how="left")
+    alive = lives.select(pl.min_horizontal("start_ns", "first_ns"), pl.max_horizontal("end_ns", "last_ns"))
+    return max(intervals.timeline({"alive": alive})["alive"], default=1)

@@ -82,8 +82,7 @@ def found(recording: tables.Recording, used: Steps) -> Starts | None:
 
 
 def _workers(recording: tables.Recording, used: Steps) -> tuple[int, float]:
-    """Return how many processes made batches at the same time, and the mean time of a batch in ns."""
+    """Return how many processes that made batches lived at the same time, and the mean time of a batch in ns."""
     apart = fetches.made(recording).filter(pl.col("process") != used.process)
-    alive = apart.group_by("process").agg(pl.col("start_ns").min(), pl.col("end_ns").max())
     length = apart.select((pl.col("end_ns") - pl.col("start_ns")).mean()).item()
-    return fetches.together(alive), float(length or 0)
+    return fetches.together(recording, apart), float(length or 0)
