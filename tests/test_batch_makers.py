@@ -32,8 +32,14 @@ def recorded(process, samples):
         threads=pl.DataFrame({"process": [process] * 2, "thread": [1, 2], "native_tid": [77, 78]}),
         calls=pl.DataFrame(schema=tables.CALLS),
         names=pl.Series(NAMES),
-        processes=pl.DataFrame(schema=tables.PROCESSES),
+        processes=lives(spans),
     )
+
+
+def lives(spans):
+    """Return the table of processes that begin with their first span and end with their last one."""
+    table = pl.DataFrame(spans, schema=tables.UNNESTED, orient="row")
+    return table.group_by("process").agg(first_ns=pl.col("start_ns").min(), last_ns=pl.col("end_ns").max())
 
 
 def found(process, samples, waits=()):
@@ -83,7 +89,7 @@ def made(*workers):
             rows.append((process, 1, 1, int(Category.DATA), 0, False, start * MS, (start + length) * MS, 0))
             start += length
     recording = recorded(WORKER, [])
-    recording.spans = pl.DataFrame(rows, schema=tables.UNNESTED, orient="row")
+    recording.spans, recording.processes = pl.DataFrame(rows, schema=tables.UNNESTED, orient="row"), lives(rows)
     stacks = Stacks(recording, (tables.EARLIEST, tables.LATEST))
     used = SimpleNamespace(process=JOB, thread=1, table=pl.DataFrame({"start_ns": [0], "end_ns": [400 * MS]}))
     return batch_makers.makers(recording, used, lambda: stacks)

@@ -31,7 +31,6 @@ def together(recording: tables.Recording, fetched: pl.DataFrame) -> int:
     """
     if fetched.is_empty():
         return 0
-    lives = fetched.group_by("process").agg(pl.col("start_ns").min(), pl.col("end_ns").max())
-    lives = lives.join(recording.processes.select("process", "first_ns", "last_ns"), on="process", how="left")
-    alive = lives.select(pl.min_horizontal("start_ns", "first_ns"), pl.max_horizontal("end_ns", "last_ns"))
+    makers = recording.processes.filter(pl.col("process").is_in(fetched["process"].unique().implode()))
+    alive = makers.select(start_ns="first_ns", end_ns="last_ns")
     return max(intervals.timeline({"alive": alive})["alive"], default=1)

@@ -320,8 +320,8 @@ def _in_few(found: Ownership, module: str, steady: pl.DataFrame, inner: bool = F
     known = found.by_step.filter(pl.col("step").is_in(steady["row"].implode()))
     owner, examined = pl.col("owner"), known["step"].n_unique()
     own = known.filter((owner == module) | (owner.str.starts_with(f"{module}.") if inner else pl.lit(False)))
-    times = own.group_by("step").agg(pl.col("self_ns").sum())["self_ns"].sort(descending=True)
-    number = int((2 * (times.cum_sum() - times) < times.sum()).sum())
+    times = own.group_by("step").agg(length=pl.col("self_ns").sum()).sort("length", descending=True)
+    number = times.filter(verdict.fewest(MOSTLY)).height
     few = 0 < number <= verdict.FEW * examined
     return f", more than half of it in {number} of {examined} examined steps" if few else ""
 

@@ -52,11 +52,11 @@ def slowing(steps: Steps, found: Ownership | None) -> dict[str, Any] | None:
     bounds = [part * same.height // PARTS for part in range(PARTS + 1)]
     lengths = same["duration_ns"].to_list()
     levels = [blocks.quartile(lengths[first:last]) for first, last in itertools.pairwise(bounds)]
-    before, after = levels[0], levels[-1]
-    if not all(levels) or after < FACTOR * before or _ordered(levels) < IN_STAGES:
+    before, after, order = levels[0], levels[-1], _ordered(levels)
+    if not all(levels) or after < FACTOR * before or order < IN_STAGES:
         return None
     stages = _stages(levels)
-    if not stages and _ordered(levels) < ORDERED:
+    if not stages and order < ORDERED:
         return None
     places = [
         bounds[first] + blocks.jump(lengths[bounds[first] : bounds[last + 1]], levels[first], levels[last])

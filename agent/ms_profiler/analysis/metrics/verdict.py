@@ -296,12 +296,19 @@ def few(moments: pl.DataFrame, every: AllSteps | None = None) -> dict[str, str]:
         recorded = (*KNOWN, bounds.GARBAGE)  # in all steps
         sums = pl.concat([sums.filter(~pl.col("part").is_in(recorded)), known], how="vertical_relaxed")
         steps |= dict.fromkeys(recorded, (every.count, "steps"))
-    sums = sums.sort("length", descending=True)
-    # the steps before which the sum has not reached `NEARLY` of the part
-    before = (pl.col("length").cum_sum() - pl.col("length")).over("part")
-    count = sums.filter(before < NEARLY * pl.col("length").sum().over("part")).group_by("part").len()
+    count = sums.sort("length", descending=True).filter(fewest(NEARLY).over("part")).group_by("part").len()
     rows = [(part, number, *steps[part]) for part, number in count.iter_rows()]
     return {part: f"{number} of {whole} {what}" for part, number, whole, what in rows if number <= FEW * whole}
+
+
+def fewest(share: float) -> pl.Expr:
+    """Return an expression that tells whether a row is one of the fewest whose `length` makes up a share of the sum.
+
+    Args:
+        share: the share, from 0 to 1. The rows are sorted by `length`, the longest first.
+    """
+    length = pl.col("length")
+    return length.cum_sum() - length < share * length.sum()
 
 
 def in_few(found: Mapping[str, str], part: str) -> str:
