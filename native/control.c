@@ -39,7 +39,7 @@ int msp_control_open(uint32_t session) {
   if (slots < strings) slots = strings < msp_store_most_slots() ? strings : msp_store_most_slots();
   if (slots < SLOTS_LEAST) slots = SLOTS_LEAST;
   msp_segment *first;
-  msp_outcome outcome = msp_store_take_control(slots, SLOTS_LEAST, &first);
+  msp_outcome outcome = msp_store_take_control(slots, SLOTS_LEAST, true, &first);
   if (outcome != MSP_TAKEN) {
     int error = outcome == MSP_REFUSED_BY_LIMIT ? EDQUOT : msp_store_failure();
     msp_store_abandon(outcome == MSP_REFUSED_BY_LIMIT);
@@ -89,7 +89,7 @@ static msp_slot *reserve(uint32_t count) {
   if (control.used + count > control.current->capacity) {
     msp_segment *next = control.spare;
     control.spare = NULL;
-    if (next == NULL && msp_store_take_control(next_slots(), SLOTS_LEAST, &next) != MSP_TAKEN) return NULL;
+    if (next == NULL && msp_store_take_control(next_slots(), SLOTS_LEAST, true, &next) != MSP_TAKEN) return NULL;
     if (control.current != control.first) msp_store_retire(control.current);
     control.current = next;
     control.used = 0;
@@ -142,7 +142,7 @@ void msp_control_prepare_spare(void) {
   msp_control_unlock();
   if (!needed) return;
   msp_segment *spare;
-  if (msp_store_take_control(slots, SLOTS_LEAST, &spare) != MSP_TAKEN) return;
+  if (msp_store_take_control(slots, SLOTS_LEAST, false, &spare) != MSP_TAKEN) return;
   msp_segment_touch(spare);
   msp_control_lock();
   bool taken = control.spare == NULL;

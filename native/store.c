@@ -38,6 +38,13 @@ static struct {
   uint32_t full_count;
 } store = {.lock = PTHREAD_MUTEX_INITIALIZER, .flush_lock = PTHREAD_MUTEX_INITIALIZER};
 
+static void clear(void) {
+  store.left_over = store.spare = store.written = store.full = NULL;
+  store.spare_slots = store.full_count = 0;
+  store.bytes = store.lost = store.retired = 0;
+  store.failure = 0;
+}
+
 int msp_store_open(const msp_store_settings *settings) {
   free(store.folder);
   store.folder = strdup(settings->folder);
@@ -57,13 +64,8 @@ int msp_store_open(const msp_store_settings *settings) {
     return EDQUOT;
   }
   store.next_index = 0;
-  store.bytes = store.lost = 0;
-  store.failure = 0;
   store.retry_ns = store.memory_retry_ns = 0;
-  store.left_over = store.spare = store.written = store.full = NULL;
-  store.spare_slots = 0;
-  store.retired = 0;
-  store.full_count = 0;
+  clear();
   return 0;
 }
 
@@ -115,11 +117,9 @@ static uint64_t flush_written(bool closing) {
   return flush_kind(false, closing);
 }
 
-static void count_bytes(int64_t bytes) { __atomic_add_fetch(&store.bytes, (uint64_t)bytes, __ATOMIC_RELAXED); }
-
 static void give_back(uint64_t bytes) {
   msp_account_add(-(int64_t)bytes);
-  count_bytes(-(int64_t)bytes);
+  __atomic_sub_fetch(&store.bytes, bytes, __ATOMIC_RELAXED);
 }
 
 static void count_lost(const msp_segment *segment, uint32_t used) {
@@ -139,9 +139,20 @@ void msp_store_end(msp_segment *segment, uint32_t used) {
   msp_segment_release(segment);
 }
 
-uint64_t msp_store_close(void) {
-  if (store.spare != NULL) msp_store_discard(store.spare);
+/* Remove the spare segment, which may have taken the last room on the disk. Returns its slots; 0: there is none. */
+static uint32_t give_up_spare(void) {
+  pthread_mutex_lock(&store.lock);
+  msp_segment *spare = store.spare;
   store.spare = NULL;
+  if (spare != NULL) store.retry_ns = 0;
+  pthread_mutex_unlock(&store.lock);
+  uint32_t slots = spare == NULL ? 0 : spare->capacity;
+  if (spare != NULL) msp_store_discard(spare);
+  return slots;
+}
+
+uint64_t msp_store_close(void) {
+  give_up_spare();
   msp_store_unmap_full();
   while (store.left_over != NULL) {
     msp_segment *segment = store.left_over;
@@ -167,12 +178,7 @@ void msp_store_after_fork(void) {
   pthread_mutex_init(&store.lock, NULL);
   pthread_mutex_init(&store.flush_lock, NULL);
   msp_segment_after_fork();
-  store.left_over = store.spare = store.written = store.full = NULL;
-  store.spare_slots = 0;
-  store.retired = 0;
-  store.full_count = 0;
-  store.bytes = store.lost = 0;
-  store.failure = 0;
+  clear();
 }
 
 void msp_store_ask(void) {
@@ -194,14 +200,13 @@ static uint32_t charge(uint32_t slots, uint32_t least, msp_worth worth) {
     if (slots / 2 < least) return 0;
     slots /= 2;
   }
-  count_bytes((int64_t)msp_segment_size(slots));
+  __atomic_add_fetch(&store.bytes, msp_segment_size(slots), __ATOMIC_RELAXED);
   if (msp_account_left(MSP_WORTH_FINE) == 0) msp_gate_set_refused(MSP_REFUSE_FINE_LIMIT, true);
   if (msp_account_left(MSP_WORTH_COARSE) == 0) msp_gate_set_refused(MSP_REFUSE_ALL_LIMIT, true);
   return slots;
 }
 
-/* Return how many slots a new segment may have: halve `slots` until the segment fits into the memory that is left.
- * Returns 0 if not even a page fits. */
+/* Halve `slots` until a segment fits into the memory that is left. Returns 0 if not even a page fits. */
 static uint32_t fit(uint32_t slots, msp_worth worth) {
   uint64_t most = store.settings.memory, taken = msp_segment_memory();
   if (worth == MSP_WORTH_FINE) most -= most / 4;
@@ -216,12 +221,8 @@ static uint32_t fit(uint32_t slots, msp_worth worth) {
 static msp_segment *make(uint32_t slots, uint32_t flags) {
   uint32_t index = __atomic_fetch_add(&store.next_index, 1, __ATOMIC_RELAXED);
   msp_segment *segment = NULL;
-  int error = 0;
-  if (__atomic_load_n(&store.retired, __ATOMIC_RELAXED) >= RETIRED_MOST) {
-    error = ENOBUFS;
-  } else {
-    error = msp_segment_make(store.folder, index, slots, flags, store.settings.mapped, &segment);
-  }
+  bool waits = __atomic_load_n(&store.retired, __ATOMIC_RELAXED) >= RETIRED_MOST;
+  int error = waits ? ENOBUFS : msp_segment_make(store.folder, index, slots, flags, store.settings.mapped, &segment);
   if (error != 0) give_back(msp_segment_size(slots));
   pthread_mutex_lock(&store.lock);
   if (error != 0) {
@@ -288,15 +289,20 @@ msp_outcome msp_store_take(uint32_t slots, msp_worth worth, bool first, msp_segm
   return MSP_TAKEN;
 }
 
-msp_outcome msp_store_take_control(uint32_t slots, uint32_t least, msp_segment **taken) {
+msp_outcome msp_store_take_control(uint32_t slots, uint32_t least, bool needed, msp_segment **taken) {
   pthread_mutex_lock(&store.lock);
   bool wait = store.retry_ns != 0 && msp_now() < store.retry_ns;
   pthread_mutex_unlock(&store.lock);
-  if (wait) return MSP_REFUSED_BY_DISK;
-  slots = charge(slots, least, MSP_WORTH_ALWAYS);
-  if (slots == 0) return MSP_REFUSED_BY_LIMIT;
-  *taken = make(slots, MSP_SEGMENT_CONTROL);
-  return *taken != NULL ? MSP_TAKEN : MSP_REFUSED_BY_DISK;
+  if (!wait) {
+    slots = charge(slots, least, MSP_WORTH_ALWAYS);
+    if (slots == 0) return MSP_REFUSED_BY_LIMIT;
+    *taken = make(slots, MSP_SEGMENT_CONTROL);
+    if (*taken != NULL) return MSP_TAKEN;
+  }
+  uint32_t room = needed ? give_up_spare() : 0;
+  if (room == 0) return MSP_REFUSED_BY_DISK;
+  if (room < least) room = least;
+  return msp_store_take_control(room < slots ? room : slots, least, needed, taken);
 }
 
 void msp_store_leave_over(msp_segment *segment, uint32_t used) {
@@ -325,23 +331,18 @@ void msp_store_retire(msp_segment *segment) {
     ++store.full_count;
   }
   pthread_mutex_unlock(&store.lock);
-  if (later) {
-    msp_helper_wake();
-  } else {
-    msp_segment_release(segment);
-  }
+  if (!later) msp_segment_release(segment);
+  if (later) msp_helper_wake();
 }
 
 void msp_store_unmap_full(void) {
-  for (;;) {
-    pthread_mutex_lock(&store.lock);
-    msp_segment *segment = store.full;
-    if (segment != NULL) {
-      store.full = segment->next;
-      --store.full_count;
-    }
-    pthread_mutex_unlock(&store.lock);
-    if (segment == NULL) return;
+  pthread_mutex_lock(&store.lock);
+  msp_segment *segment = store.full;
+  store.full = NULL;
+  store.full_count = 0;
+  pthread_mutex_unlock(&store.lock);
+  for (msp_segment *next; segment != NULL; segment = next) {
+    next = segment->next;
     msp_segment_release(segment);
   }
 }
@@ -371,8 +372,8 @@ void msp_store_prepare_spare(void) {
   if (needed) {
     uint32_t refused = msp_gate_load(&msp_gate_page->refuse);
     msp_worth worth = refused & MSP_REFUSE_FINE_LIMIT ? MSP_WORTH_COARSE : MSP_WORTH_FINE;
-    needed =
-        fit(slots, worth) == slots && charge(slots, slots, worth) != 0; /* otherwise the writer makes a smaller one */
+    /* otherwise the writer makes a smaller one */
+    needed = fit(slots, worth) == slots && charge(slots, slots, worth) != 0;
   }
   if (unwanted != NULL) msp_store_leave_over(unwanted, 0);
   if (!needed) return;

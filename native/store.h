@@ -67,8 +67,9 @@ uint32_t msp_store_most_slots(void);
  */
 msp_outcome msp_store_take(uint32_t slots, msp_worth worth, bool first, msp_segment **taken);
 
-/* Get a segment of the control stream, of `slots` slots, or of at least `least` if a limit is near. */
-msp_outcome msp_store_take_control(uint32_t slots, uint32_t least, msp_segment **taken);
+/* Get a segment of the control stream, of `slots` slots, or of at least `least` if a limit is near. If it is `needed`
+ * at once and the disk is full, the spare segment makes room for it. */
+msp_outcome msp_store_take_control(uint32_t slots, uint32_t least, bool needed, msp_segment **taken);
 
 /* Make the unused rest of a segment available to the next new thread. */
 void msp_store_leave_over(msp_segment *segment, uint32_t used);

@@ -38,12 +38,9 @@ static bool empty(const msp_writer *writer) { return writer->segment == NULL; }
 
 static void clear(msp_writer *writer) {
   writer->session = 0;
-  writer->depth = 0;
-  writer->ops = 0;
-  writer->number = 0;
+  writer->depth = writer->ops = writer->number = writer->wanted = 0;
   writer->segment = NULL;
   writer->next = writer->limit = NULL;
-  writer->wanted = 0;
   writer->previous = writer->following = NULL;
   writer->looks = (msp_looks){0};
   msp_calls_forget(writer->calls);
@@ -188,12 +185,15 @@ static void write_thread(msp_writer *writer, uint32_t name) {
 static bool take_segment(msp_writer *writer, msp_worth worth) {
   if (writer->wanted == 0) writer->wanted = msp_store_first_slots();
   msp_segment *segment;
-  msp_outcome outcome = msp_store_take(writer->wanted, worth, empty(writer), &segment);
+  bool first = empty(writer);
+  msp_outcome outcome = msp_store_take(writer->wanted, worth, first, &segment);
   if (outcome != MSP_TAKEN) {
     msp_control_count_drop(outcome == MSP_REFUSED_BY_LIMIT);
     return false;
   }
-  if (writer->wanted < MSP_SLOTS_MOST) writer->wanted *= 2;
+  /* On a full disk, the store gives what it has. A larger wish than the refused one might never fit again. */
+  bool enough = first || segment->capacity - segment->used >= writer->wanted;
+  if (enough && writer->wanted < MSP_SLOTS_MOST) writer->wanted *= 2;
   if (writer->number == 0) enlist(writer);
   msp_segment *full = writer->segment;
   writer->segment = segment;
