@@ -399,6 +399,13 @@ def test_other_threads_of_the_process_that_run_meanwhile_are_told():
     assert item.evidence.endswith(beside.beside) and "python_multiprocessing" in item.action
     (item,) = advice_on(parts=parts(blocked=0.5), crowd=Crowd(0.0, 0.0, 0.0, 0.3), makers=beside)
     assert "other threads" not in item.evidence and "lock:" not in item.action
+    # on a busy machine, they have less of a processor than they want
+    (item,) = advice_on(parts=parts(blocked=0.5), crowd=Crowd(0.0, 0.0, 0.0, 0.3, 3.6))
+    assert item.evidence.endswith("; other threads of this process use 0.3 processors in these steps")
+    (item,) = advice_on(parts=parts(blocked=0.5), crowd=Crowd(0.0, 0.0, 0.0, 0.05, 3.9))
+    assert item.evidence.endswith("; other processes, perhaps of the job, use 3.9 processors in these steps")
+    (item,) = advice_on(parts=parts(blocked=0.5), crowd=Crowd(0.0, 0.0, 0.0, 0.3, 30.0))  # mostly on other processors
+    assert item.evidence.endswith("; other processes, perhaps of the job, use 30.0 processors in these steps")
 
 
 def test_the_line_that_waits_is_named_if_the_wait_is_most_of_what_its_samples_show():

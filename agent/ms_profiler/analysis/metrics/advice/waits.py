@@ -17,12 +17,15 @@ from ms_profiler.analysis.metrics.advice.base import (
 )
 from ms_profiler.analysis.metrics.diagnosis import Diagnosis
 from ms_profiler.analysis.metrics.phases import OTHER
+from ms_profiler.analysis.metrics.scheduling import Crowd
 from ms_profiler.analysis.metrics.worker_starts import Starts
 
 #: too few processors are reported if the stepping thread waits for one during at least this share of the steps' time
 CROWDED: Final = 0.2
 #: other threads of the process, or other processes, are mentioned if they use at least this number of processors
 BESIDE: Final = 0.5
+#: other processes are taken to leave at least this part of a processor, so that a thread that hardly runs is not named
+LEFT: Final = 0.2
 #: a late rank is reported if waiting for other ranks takes at least this share of the exchanges' time
 LATE: Final = 0.8
 #: small packets are reported if small exchanges take at least this share of the time of all exchanges
@@ -124,7 +127,7 @@ def blocked(found: Diagnosis, facts: Facts) -> Iterator[Advice]:
     # the blocked part is at least as long as those parts
     functions = f", mostly {facts.code.host}" if facts.code.host and share >= aside else ""
     others = lock = ""
-    if found.crowd.beside >= BESIDE:
+    if _beside(found.crowd, facts.processors):
         others = f"; other threads of this process use {found.crowd.beside:.1f} processors in these steps"
         others += facts.makers.beside or facts.code.beside
         lock = (
@@ -146,6 +149,17 @@ def blocked(found: Diagnosis, facts: Facts) -> Iterator[Advice]:
         worst_step(found, facts, bounds.BLOCKED),
         facts.lane,
     )
+
+
+def _beside(crowd: Crowd, processors: int) -> bool:
+    """Return whether other threads of the process use `BESIDE` of a processor, or of what other processes leave of one.
+
+    Args:
+        crowd: the use of the processors in the steps.
+        processors: number of processors that the job may use; 0 if unknown.
+    """
+    left = processors - crowd.elsewhere
+    return crowd.beside >= BESIDE * (min(max(left, LEFT), 1.0) if left > 0 else 1.0)
 
 
 def copies(found: Diagnosis, facts: Facts) -> Iterator[Advice]:
