@@ -452,6 +452,18 @@ def test_launching_is_said_to_lie_where_most_of_it_is_and_to_fetch_values():
     assert item.evidence.endswith(places)
 
 
+def test_launches_that_other_threads_make_later_lie_where_the_script_called_the_operators():
+    moments = phases((0, "forward", 0, 1000), (0, "other", 1000, 1200)).with_columns(part=pl.lit("launch"))
+    table = parts(launch=0.8)
+    for aside, where in (
+        (800, "; the script calls 800 operators a step outside of the model, mostly AddExt"),
+        (300, "; 83.3 % of the launching is in forward"),
+    ):
+        launched = Launched("kernels", 890, 9, outside=("AddExt",), aside=aside)
+        (item,) = advice_on(parts=table, launched=launched, moments=moments)
+        assert item.cause == "launch-bound" and item.evidence.endswith(where)
+
+
 def test_operators_that_the_script_calls_outside_of_the_model_have_advice_though_computing_takes_as_long():
     pieces = phases((0, "forward", 0, 1000), (0, "other", 1000, 3000)).with_columns(part=pl.lit("launch"))
     launched = Launched("operators", 900, 9000, outside=("aten::mul", "aten::add"), aside=320.4)

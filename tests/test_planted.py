@@ -318,7 +318,11 @@ def test_the_cause_planted_in_a_job_of_mindspore_comes_first(planted, kind):
     (result,) = planted("planted_mindspore.py", kind)
     assert first(result) == [MINDSPORE[kind]] * bool(MINDSPORE[kind]), summary(result)["advice"]
     if kind == "launch":
-        assert summary(result)["finding"]["kind"] == "launch" and "kernel time" not in summary(result)["verdict"]
+        known, item = summary(result), summary(result)["advice"][0]
+        assert known["finding"]["kind"] == "launch" and "kernel time" not in known["verdict"]
+        # MindSpore's threads launch most of them in the forward pass, in which the script waits for them
+        assert "the script calls 800 operators a step outside of the model, mostly AddExt" in item["evidence"]
+        assert "in forward" not in known["verdict"] + item["evidence"]
     agrees(result)
 
 

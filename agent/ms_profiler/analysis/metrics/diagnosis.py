@@ -41,6 +41,7 @@ from ms_profiler.analysis.metrics import (
 from ms_profiler.analysis.metrics.communication import COLLECTIVES
 from ms_profiler.analysis.metrics.growth import Growth
 from ms_profiler.analysis.metrics.launch_counts import Launched
+from ms_profiler.analysis.metrics.phases import OTHER
 from ms_profiler.analysis.metrics.steps import Steps, settled, stepping
 from ms_profiler.analysis.model import tables
 from ms_profiler.analysis.streams.device_time import LAUNCHED
@@ -141,6 +142,14 @@ class Diagnosis:
         return {kind: known[kind] for kind in critical_path.KINDS if known.get(kind)}
 
     @property
+    def placed(self) -> pl.DataFrame:
+        """Return `moments` with the phases in which the script called the work: launches may come later."""
+        if self.launched is None or not self.launched.queued:
+            return self.moments
+        launch = pl.col("part") == bounds.LAUNCH
+        return self.moments.with_columns(phase=pl.when(launch).then(pl.lit(OTHER)).otherwise("phase"))
+
+    @property
     def launching(self) -> bool:
         """Return whether launching the kernels of a device takes more time than any other part of the steps.
 
@@ -187,19 +196,21 @@ def diagnose(
     launched = ran = None
     inner = own.filter("inner") if not watched and not own.is_empty() else None
     tasks = _tasks(recording, kernels, stream, watched)
+    called = own
     if watched:
         ran = intervals.union(kernels)
         launched = launch_counts.found("kernels", kernels, during)
         if launched is not None:
             launched = replace(launched, behind=_behind(tasks, during), in_steps=_in_steps(recording, stream))
+        called = spans.filter(recording.device is None, pl.col("category") == Category.OP)
     elif inner is not None:
         ran = intervals.union(own.filter(host_operators.computes(own, recording.names)))
         launched = launch_counts.found("operators", inner, during)
-        if launched is not None:
-            called, calls_aside = launch_counts.outside(stepping(own, steps), recording.names, chosen)
-            launched = replace(launched, outside=called, aside=calls_aside / max(len(rows), 1))
         if recording.sums is not None and recording.whole_steps:  # in the other steps, the phases decided
             computing = host_operators.computing(recording, own, spans, chosen, steps).select(intervals.BOUNDS)
+    if launched is not None:
+        outside, aside = launch_counts.outside(stepping(called, steps), recording.names, chosen)
+        launched = replace(launched, outside=outside, aside=aside / max(len(rows), 1))
     points = reads.reads(spans, recording.names, chosen, steps)
     drained = points.head(0)
     if inner is None:  # operators that compute within their calls are done when a read begins: the read waits for none

@@ -37,6 +37,14 @@ class Launched:
     outside: Sequence[str] = ()
     aside: float = 0.0
 
+    @property
+    def queued(self) -> bool:
+        """Return whether other threads launch most of the work, after the script called it outside of all phases.
+
+        So do MindSpore's own threads. Then the phase in which the work is launched is no place in the script.
+        """
+        return self.what == "kernels" and 2 * self.aside > self.per_step
+
 
 def found(what: str, ran: pl.DataFrame, during: pl.DataFrame) -> Launched | None:
     """Return the figures of operators or kernels in some steps; None if there are none.

@@ -189,7 +189,7 @@ class Measures:
         compiling = repeated_compiling.finding(self.compile_ns, before, self.run_ns, found.whole, found.again)
         return compiling or verdict.finding(
             found.shares,
-            verdict.Places.of(found.moments, found.modules, found.files, found.every),
+            verdict.Places.of(found.placed, found.modules, found.files, found.every),
             self.shares,
             self.steps.source,
             self.steps.recorded.height,

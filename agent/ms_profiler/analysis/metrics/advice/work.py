@@ -114,6 +114,8 @@ def _of_checks(found: Diagnosis, per_step: float) -> bool:
 
 def _where(found: Diagnosis) -> str:
     """Return text about the phases in which most launching is, after a semicolon; empty if it is spread over many."""
+    if found.launched is not None and found.launched.queued:
+        return ""
     launches = found.moments.filter(pl.col("part") == bounds.LAUNCH)
     length = (pl.col("end_ns") - pl.col("start_ns")).sum()
     sums = launches.group_by("phase").agg(length.alias("ns")).sort("ns", "phase", descending=[True, False])
@@ -159,6 +161,8 @@ def host(found: Diagnosis, facts: Facts) -> Iterator[Advice]:
     scripts_own = not _of_checks(found, fetches)
     reading = found.reading if scripts_own else 0.0
     scattered = _share(found.moments, "part", bounds.LAUNCH, "phase", [OTHER])
+    calls = f"the script calls {launched.aside:,.0f} operators a step outside of the model"
+    calls += f", mostly {wording.series(launched.outside)}" if launched.outside else ""
     if many and due and share >= worth_host and not _optimizes(found):
         cause = "launch-bound"
         action = (
@@ -173,7 +177,7 @@ def host(found: Diagnosis, facts: Facts) -> Iterator[Advice]:
             takes += f"; {fetches:,.0f} operators a step fetch a value (aten::item)" * (
                 fetches >= FETCHES and scripts_own
             )
-        takes += f"; {facts.module}" if facts.module else ""
+        takes += f"; {calls}" if launched.queued else f"; {facts.module}" if facts.module else ""
         worst = worst_step(found, facts, bounds.LAUNCH)
         yield Advice(cause, bounds.LAUNCH, share, f"{cause}: {numbers}; {takes}", action, worst, facts.lane)
     elif reading * launch >= FETCHING:
@@ -192,9 +196,7 @@ def host(found: Diagnosis, facts: Facts) -> Iterator[Advice]:
             "launch-bound",
             bounds.LAUNCH,
             launch * scattered,
-            f"launch-bound: the script calls {launched.aside:,.0f} operators a step outside of the model, mostly "
-            f"{wording.series(launched.outside)}; launching them takes {percent(launch * scattered)} of the steady "
-            "steps",
+            f"launch-bound: {calls}; launching them takes {percent(launch * scattered)} of the steady steps",
             "Call them in fewer steps, or for many tensors at once (stacked tensors, torch._foreach functions), or "
             "compile the function that calls them.",
             worst_step(found, facts, bounds.LAUNCH),
