@@ -7,14 +7,20 @@ from conftest import PROGRAMS
 from test_cli import run as sql
 
 
-def _evidence(run):
+def _advice(run):
     assert run.code == 0, run.err
-    return next(item["evidence"] for item in run.summary["advice"] if item["cause"] == "input-bound")
+    return next(item for item in run.summary["advice"] if item["cause"] == "input-bound")
+
+
+def _evidence(run):
+    return _advice(run)["evidence"]
 
 
 @pytest.mark.slow
 def test_the_time_of_the_workers_is_named(job):
-    found = _evidence(job(PROGRAMS / "slow_batches.py", "transform", "1"))
+    advice = _advice(job(PROGRAMS / "slow_batches.py", "transform", "1"))
+    found = advice["evidence"]
+    assert advice["action"].endswith('The option "with_stack": "sample" tells which function takes the time.')
     # a batch has eight samples, and each takes 5 ms
     assert float(re.search(r"the worker made a batch in ([0-9.]+) ms", found)[1]) >= 40
     assert " % of it in " not in found

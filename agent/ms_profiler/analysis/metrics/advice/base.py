@@ -159,7 +159,7 @@ def _by_step(parts: pl.DataFrame, part: str) -> pl.DataFrame:
 
 def samples(facts: Facts) -> str:
     """Return a sentence about the option that records the script's functions; empty if `facts.stacks` is true."""
-    return "" if facts.stacks else ' The option "with_stack": "sample" tells which function it is.'
+    return "" if facts.stacks else ' The option "with_stack": "sample" tells which function takes the time.'
 
 
 def percent(share: float) -> str:

@@ -224,6 +224,7 @@ def _data(found: Diagnosis, facts: Facts) -> tuple[str, str]:
     evidence += facts.makers.words
     workers = "num_workers of the DataLoader" if facts.framework == "torch" else "num_parallel_workers"
     more = f"Give the dataset more workers ({workers}), prefetch, or move work out of the pipeline."
+    more += samples(facts) if facts.framework == "torch" else ""  # MindSpore's functions are recorded without samples
     return evidence, facts.makers.remedy or more
 
 
