@@ -240,7 +240,9 @@ def heaviest(
     inside = _in_kernels(stream, module) if found.basis == "kernels" else _in_steps(found, spans, names, used, module)
     own = _itself(found.tree, module)
     name = module_waits.SCHEDULER if module == LEARNING_RATE else _named(module)
-    text = f"{name}{own} takes {share * 100:.0f} % of the {unit}{_in_few(found, module, steady) or _mostly(inside)}"
+    few = _in_few(found, module, steady)
+    like = "" if few or optimizes else _like(found, module)
+    text = f"{name}{own} takes {share * 100:.0f} % of the {unit}{few or _mostly(inside)}{like}"
     if far is None:
         return text
     if far.module == module and not own:
@@ -248,6 +250,24 @@ def heaviest(
     texts = [text, longer]
     ahead = far.share > share and not f"{module}.".startswith(f"{far.module}.")
     return "; ".join(reversed(texts) if ahead else texts)
+
+
+def _like(found: Ownership, module: str) -> str:
+    """Return text about modules with about as much self time as the heaviest one, after a semicolon; empty without any.
+
+    In a network of equal layers, one of them is the heaviest by chance.
+
+    Args:
+        found: the modules of the run with their times.
+        module: the heaviest module.
+    """
+    own = found.tree.filter(pl.col("forward_ns") + pl.col("backward_ns") > 0)
+    most = own.filter(pl.col("module") == module)["self_ns"][0]
+    near = own.filter(pl.col("self_ns") * verdict.NEAR > most)["self_ns"]
+    if near.len() <= outliers.OTHERS:
+        return ""
+    together = near.sum() / max(found.whole_ns, 1) * 100
+    return f"; {near.len() - 1} other modules take about as long, {together:.0f} % together with it"
 
 
 def launching(found: Ownership | None, diagnosis: Diagnosis) -> str:
