@@ -57,8 +57,11 @@ def test_growth_that_changes_its_rate_goes_on(rates):
         [100 + 0.05 * step for step in range(40)],
         [100 + 10 * step for step in range(7)],
         [300 - 2 * step for step in range(40)],
+        # measured: batches of 8.5 MB come and go
+        [252.5, 257.2, *(held for held in (261.4, 274.2, 257.2, 265.7, 261.1, 260.7, 257.2, 265.7) for _ in "12")]
+        + [274.2] * 6,
     ],
-    ids=["flat", "settles", "saw", "two", "epochs", "slowly", "once", "little", "few", "shrinks"],
+    ids=["flat", "settles", "saw", "two", "epochs", "slowly", "once", "little", "few", "shrinks", "batches"],
 )
 def test_no_growth_without_evidence(held):
     assert found(held) is None

@@ -40,9 +40,9 @@ GAP: Final = 5_000_000
 GAP_RUN: Final = 300_000
 #: outside of the model, nothing of ours runs between two operators, and no autograd. There, the limit is this multiple
 #: of the median gap in the model, but at least `GAP_LEAST` ns and at most `GAP_RUN`. A metric in Python had 200 us
-#: between two reads, where the median in the model was 4 us
+#: between two reads, where the median in the model was 4 us. On a faster processor, it had 35 us, and the model 1 us
 GAP_FACTOR: Final = 10
-GAP_LEAST: Final = 50_000
+GAP_LEAST: Final = 30_000
 #: within this time in ns, an operator that was queued begins to run if nothing else runs
 QUEUED: Final = 100_000
 #: an operator that runs on a processor for up to this many ns counts as launching, because its dispatch takes as long

@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 from itertools import pairwise
-from typing import Final
+from typing import Final, cast
 
 import polars as pl
 
@@ -24,6 +24,9 @@ LATER_EVEN: Final = 0.9
 #: heap of 240 MB, fragmented by batches of workers, grew by 10 MB in 22 steps
 LEAST: Final = 16 << 20
 LEAST_PART: Final = 0.05
+#: memory must grow by this many times as much as it shrinks at most from an earlier to a later sample. A heap in which
+#: batches of 8.5 MB came and went grew by two of them in 16 steps, and had shrunk by one of them between
+OVER_SHRINKING: Final = 3.0
 
 
 @dataclass(frozen=True)
@@ -60,6 +63,7 @@ def growth(
 
         min(growth of a block per step) >= `EVEN` * max(growth of a block per step)
         growth of all these blocks >= max(`least`, `least_part` * memory before these blocks)
+        growth of all these blocks >= `OVER_SHRINKING` * (greatest decrease from a sample to a later one)
 
     If the memory grows in all remaining blocks, but not evenly, its rate may have changed. Then the same is examined
     for the last parts of the run that begin at `LATER`, with `LATER_EVEN` in place of `EVEN`.
@@ -118,6 +122,9 @@ def _even(walked: pl.DataFrame, least: int, least_part: float, even: float) -> t
     total, count = sum(blocks), sum(lengths)
     held = int(walked["held"][-1])
     if total < max(least, least_part * (held - total)) or min(rates) < even * max(rates):
+        return None, rates
+    examined = walked["added"][bounds[1] :]
+    if total < OVER_SHRINKING * cast(float, (examined.cum_max() - examined).max()):
         return None, rates
     first, last = int(walked["number"][bounds[1]]), int(walked["number"][-1])
     return Growth(total / count, round(total), held, first, last), rates
