@@ -40,8 +40,8 @@ static struct {
 
 static void clear(void) {
   store.left_over = store.spare = store.written = store.full = NULL;
-  store.spare_slots = store.full_count = 0;
-  store.bytes = store.lost = store.retired = 0;
+  store.next_index = store.spare_slots = store.full_count = 0;
+  store.bytes = store.lost = store.retired = store.retry_ns = store.memory_retry_ns = 0;
   store.failure = 0;
 }
 
@@ -63,8 +63,6 @@ int msp_store_open(const msp_store_settings *settings) {
     msp_account_close();
     return EDQUOT;
   }
-  store.next_index = 0;
-  store.retry_ns = store.memory_retry_ns = 0;
   clear();
   return 0;
 }
@@ -139,15 +137,16 @@ void msp_store_end(msp_segment *segment, uint32_t used) {
   msp_segment_release(segment);
 }
 
-/* Remove the spare segment, which may have taken the last room on the disk. Returns its slots; 0: there is none. */
+/* Remove the spare segment, which may have taken the last room. Returns its slots; 0: there is none. */
 static uint32_t give_up_spare(void) {
+  pthread_mutex_lock(&store.flush_lock); /* no other thread copies the segment to its file meanwhile */
   pthread_mutex_lock(&store.lock);
   msp_segment *spare = store.spare;
   store.spare = NULL;
-  if (spare != NULL) store.retry_ns = 0;
   pthread_mutex_unlock(&store.lock);
   uint32_t slots = spare == NULL ? 0 : spare->capacity;
   if (spare != NULL) msp_store_discard(spare);
+  pthread_mutex_unlock(&store.flush_lock);
   return slots;
 }
 
@@ -217,8 +216,8 @@ static uint32_t fit(uint32_t slots, msp_worth worth) {
   return slots;
 }
 
-/* Make a segment whose disk space the account already counts. Returns NULL on failure. */
-static msp_segment *make(uint32_t slots, uint32_t flags) {
+/* Make a segment that the account counts; NULL on failure. If it was `needed`, nobody tries again for a while. */
+static msp_segment *make(uint32_t slots, uint32_t flags, bool needed) {
   uint32_t index = __atomic_fetch_add(&store.next_index, 1, __ATOMIC_RELAXED);
   msp_segment *segment = NULL;
   bool waits = __atomic_load_n(&store.retired, __ATOMIC_RELAXED) >= RETIRED_MOST;
@@ -227,7 +226,7 @@ static msp_segment *make(uint32_t slots, uint32_t flags) {
   pthread_mutex_lock(&store.lock);
   if (error != 0) {
     __atomic_store_n(&store.failure, error, __ATOMIC_RELAXED);
-    store.retry_ns = msp_now() + RETRY_NS;
+    if (needed) store.retry_ns = msp_now() + RETRY_NS;
   } else if (!segment->mapped) {
     segment->holders = 2;
     segment->next_written = store.written;
@@ -281,7 +280,7 @@ msp_outcome msp_store_take(uint32_t slots, msp_worth worth, bool first, msp_segm
       msp_gate_set_refused(worth == MSP_WORTH_FINE ? MSP_REFUSE_FINE_LIMIT : MSP_REFUSE_ALL_LIMIT, true);
       return MSP_REFUSED_BY_LIMIT;
     }
-    segment = make(granted, 0);
+    segment = make(granted, 0, true);
     if (segment == NULL) return msp_store_take(slots, worth, first, taken); /* takes a segment of any size, if any */
   }
   msp_helper_wake();
@@ -289,20 +288,22 @@ msp_outcome msp_store_take(uint32_t slots, msp_worth worth, bool first, msp_segm
   return MSP_TAKEN;
 }
 
+static msp_outcome make_control(uint32_t slots, uint32_t least, bool needed, msp_segment **made) {
+  slots = charge(slots, least, MSP_WORTH_ALWAYS);
+  if (slots == 0) return MSP_REFUSED_BY_LIMIT;
+  *made = make(slots, MSP_SEGMENT_CONTROL, needed);
+  return *made != NULL ? MSP_TAKEN : MSP_REFUSED_BY_DISK;
+}
+
 msp_outcome msp_store_take_control(uint32_t slots, uint32_t least, bool needed, msp_segment **taken) {
   pthread_mutex_lock(&store.lock);
   bool wait = store.retry_ns != 0 && msp_now() < store.retry_ns;
   pthread_mutex_unlock(&store.lock);
-  if (!wait) {
-    slots = charge(slots, least, MSP_WORTH_ALWAYS);
-    if (slots == 0) return MSP_REFUSED_BY_LIMIT;
-    *taken = make(slots, MSP_SEGMENT_CONTROL);
-    if (*taken != NULL) return MSP_TAKEN;
-  }
-  uint32_t room = needed ? give_up_spare() : 0;
-  if (room == 0) return MSP_REFUSED_BY_DISK;
-  if (room < least) room = least;
-  return msp_store_take_control(room < slots ? room : slots, least, needed, taken);
+  msp_outcome outcome = wait ? MSP_REFUSED_BY_DISK : make_control(slots, least, needed, taken);
+  uint32_t room = needed && outcome == MSP_REFUSED_BY_DISK ? give_up_spare() : 0;
+  if (room == 0) return outcome;
+  if (room < slots) slots = room < least ? least : room;
+  return make_control(slots, least, needed, taken);
 }
 
 void msp_store_leave_over(msp_segment *segment, uint32_t used) {
@@ -377,7 +378,7 @@ void msp_store_prepare_spare(void) {
   }
   if (unwanted != NULL) msp_store_leave_over(unwanted, 0);
   if (!needed) return;
-  msp_segment *segment = make(slots, 0);
+  msp_segment *segment = make(slots, 0, false);
   if (segment == NULL) return;
   msp_segment_touch(segment);
   pthread_mutex_lock(&store.lock);

@@ -99,9 +99,9 @@ def check_full(kind, folder, filler):
     assert (len(store.records), store.dropped) == (records, dropped)
     assert store.dropped > 1000
     assert store.dropped_limit == 0
-    numbers = [span.arg for span in store.spans("x")]
-    assert numbers[:1000] == list(range(1000))
-    assert numbers == sorted(set(numbers)), "the disk may have room again meanwhile"
+    spans = store.spans("x")
+    assert [span.arg for span in spans] == list(range(len(spans)))
+    assert len(spans) > 1000
     return store
 
 

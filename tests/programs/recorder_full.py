@@ -1,7 +1,8 @@
 """Record until the disk is full, and go on recording. argv: recorder, folder, file whose removal makes room
 
 Before, threads that live at the same time record a little each. So the recorder has their unused rests when the disk is
-full.
+full. The program waits for the helper thread again and again: a segment in reserve that this thread makes later would
+leave a gap in the records.
 """
 
 import errno
@@ -37,6 +38,8 @@ for thread in threads:
     thread.join()
 for number in range(20_000):
     recorder.end(recorder.begin(name, 1, number))
+    if number % 32 == 0:
+        assert recorder.answers(30)
     if number % 10 == 0:
         recorder.intern(f"string {number}")
 assert recorder.stats().failure == (errno.ENOSPC if filler else errno.EFBIG)

@@ -25,6 +25,9 @@ ROWS: Final = pl.Schema(
     }
 )
 
+#: whether a row of the tree computes in forward or backward passes; otherwise it is an optimizer or a scheduler
+COMPUTES: Final = pl.col("forward_ns") + pl.col("backward_ns") > 0
+
 #: further columns, from `with_host`; null if the times on the host are unknown, or are those of `ROWS`
 ON_HOST: Final = pl.Schema(
     {
@@ -146,8 +149,7 @@ def heaviest(tree: pl.DataFrame, whole_ns: int, optimizes: bool) -> tuple[str, f
         whole_ns: the time of which the share is computed.
         optimizes: whether only optimizers and schedulers of learning rates count; otherwise, they do not count.
     """
-    computes = pl.col("forward_ns") + pl.col("backward_ns") > 0
-    modules = tree.filter(~computes if optimizes else computes, pl.col("self_ns") > 0)
+    modules = tree.filter(~COMPUTES if optimizes else COMPUTES, pl.col("self_ns") > 0)
     if modules.is_empty():
         return None
     module, own = modules.sort("self_ns", "module", descending=[True, False]).select("module", "self_ns").row(0)

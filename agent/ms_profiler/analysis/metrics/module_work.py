@@ -4,7 +4,7 @@ from typing import Final
 
 import polars as pl
 
-from ms_profiler.analysis.metrics import flops, intervals, operands
+from ms_profiler.analysis.metrics import flops, intervals, module_tree, operands
 from ms_profiler.analysis.metrics.ownership import Ownership
 from ms_profiler.analysis.metrics.scopes import Part
 from ms_profiler.analysis.metrics.steps import Steps
@@ -65,7 +65,7 @@ def work(
     )
     known = {(owner, back): None if missing else total for owner, back, total, missing in sums.iter_rows()}
     known |= dict.fromkeys(unbound.iter_rows())
-    passes = dict(found.tree.select("module", pl.col("forward_ns") + pl.col("backward_ns") > 0).iter_rows())
+    passes = dict(found.tree.select("module", module_tree.COMPUTES).iter_rows())
     within: dict[tuple[str, bool], float | None] = {}
     for (owner, back), total in known.items():
         parts = owner.split(".")

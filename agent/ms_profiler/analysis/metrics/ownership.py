@@ -241,7 +241,7 @@ def heaviest(
     own = _itself(found.tree, module)
     name = module_waits.SCHEDULER if module == LEARNING_RATE else _named(module)
     few = _in_few(found, module, steady)
-    like = "" if few or optimizes else _like(found, module)
+    like = "" if few or optimizes else _like(found)
     text = f"{name}{own} takes {share * 100:.0f} % of the {unit}{few or _mostly(inside)}{like}"
     if far is None:
         return text
@@ -252,18 +252,16 @@ def heaviest(
     return "; ".join(reversed(texts) if ahead else texts)
 
 
-def _like(found: Ownership, module: str) -> str:
+def _like(found: Ownership) -> str:
     """Return text about modules with about as much self time as the heaviest one, after a semicolon; empty without any.
 
     In a network of equal layers, one of them is the heaviest by chance.
 
     Args:
         found: the modules of the run with their times.
-        module: the heaviest module.
     """
-    own = found.tree.filter(pl.col("forward_ns") + pl.col("backward_ns") > 0)
-    most = own.filter(pl.col("module") == module)["self_ns"][0]
-    near = own.filter(pl.col("self_ns") * verdict.NEAR > most)["self_ns"]
+    own = found.tree.filter(module_tree.COMPUTES)["self_ns"]
+    near = own.filter(own * verdict.NEAR > own.max())
     if near.len() <= outliers.OTHERS:
         return ""
     together = near.sum() / max(found.whole_ns, 1) * 100
