@@ -336,14 +336,17 @@ def test_rows_by_hand(columns):
 
 
 def test_both_write_alike_also_from_the_middle_of_a_table():
-    generator = random.Random(5)
-    texts = Texts("x" * generator.randrange(40) for _ in range(30))
+    generator, wide = random.Random(5), 10**18
+    texts = Texts("x" * generator.randrange(80) for _ in range(30))
     table = pl.DataFrame(
         {
             "index": pl.Series(
                 [generator.choice((None, generator.randrange(30))) for _ in range(5000)], dtype=pl.UInt32
             ),
-            "number": [generator.choice((None, generator.randrange(-(10**18), 10**18))) for _ in range(5000)],
+            "number": [
+                generator.choice((None, generator.randrange(-wide, wide), wide + generator.randrange(3 * 10**9)))
+                for _ in range(5000)
+            ],
         }
     )
     pieces = pl.concat([table.slice(3, 1700), table.slice(2001, 2500)], rechunk=False)

@@ -2,30 +2,46 @@
 
 #include <string.h>
 
-enum { INTEGER_MOST = 20, MICROSECONDS_MOST = 22 };
+enum { INTEGER_MOST = 20, MICROSECONDS_MOST = 22, SECOND = 1000000000 };
+
+/* The whole seconds of the last written time. Most times of a column have the seconds of the time before. */
+typedef struct {
+  uint64_t seconds; /* 0: there is no such time */
+  size_t length;    /* number of digits */
+  char digits[INTEGER_MOST + MSP_ROWS_SLACK];
+} last_seconds;
 
 static const char pairs[201] =
     "00010203040506070809101112131415161718192021222324252627282930313233343536373839"
     "40414243444546474849505152535455565758596061626364656667686970717273747576777879"
     "8081828384858687888990919293949596979899";
 
-static char *unsigned_integer(char *to, uint64_t value) {
-  char digits[INTEGER_MOST];
-  char *first = digits + INTEGER_MOST;
-  while (value >= 100) {
-    first -= 2;
-    memcpy(first, pairs + value % 100 * 2, 2);
-    value /= 100;
-  }
-  if (value >= 10) {
-    first -= 2;
-    memcpy(first, pairs + value * 2, 2);
-  } else {
-    *--first = (char)('0' + value);
-  }
-  size_t length = (size_t)(digits + INTEGER_MOST - first);
-  memcpy(to, first, length);
+/* Copy a text. To copy blocks of a fixed size takes less time than to copy the exact number of bytes: a line has some
+ * 15 texts, most of them shorter than a block. So up to MSP_ROWS_SLACK bytes behind the text are read and written, too.
+ */
+static inline char *put(char *to, const char *bytes, size_t length) {
+  enum { BLOCK = MSP_ROWS_SLACK / 2 };
+  memcpy(to, bytes, BLOCK);
+  if (length > BLOCK) memcpy(to + BLOCK, bytes + BLOCK, BLOCK);
+  if (length > MSP_ROWS_SLACK) memcpy(to + MSP_ROWS_SLACK, bytes + MSP_ROWS_SLACK, length - MSP_ROWS_SLACK);
   return to + length;
+}
+
+static inline char *two_digits(char *to, unsigned value) {
+  memcpy(to, pairs + value * 2, 2);
+  return to + 2;
+}
+
+static char *unsigned_integer(char *to, uint64_t value) {
+  int length = 1;
+  for (uint64_t rest = value; rest >= 10; rest /= 10) ++length;
+  char *end = to + length, *first = end;
+  for (; value >= 100; value /= 100) two_digits(first -= 2, (unsigned)(value % 100));
+  if (value >= 10)
+    two_digits(to, (unsigned)value);
+  else
+    *to = (char)('0' + value);
+  return end;
 }
 
 static char *signed_integer(char *to, int64_t value) {
@@ -34,18 +50,29 @@ static char *signed_integer(char *to, int64_t value) {
   return unsigned_integer(to + 1, 0 - (uint64_t)value);
 }
 
-static char *microseconds(char *to, int64_t nanoseconds) {
+static char *microseconds(char *to, int64_t nanoseconds, last_seconds *last) {
   uint64_t value = (uint64_t)nanoseconds;
   if (nanoseconds < 0) {
     *to++ = '-';
     value = 0 - value;
   }
-  to = unsigned_integer(to, value / 1000);
-  unsigned rest = (unsigned)(value % 1000);
+  uint64_t seconds = value / SECOND;
+  unsigned rest = (unsigned)(value % SECOND), whole = rest / 1000;
+  if (seconds == 0) {
+    to = unsigned_integer(to, whole);
+  } else {
+    if (seconds != last->seconds) {
+      last->seconds = seconds;
+      last->length = (size_t)(unsigned_integer(last->digits, seconds) - last->digits);
+    }
+    to = put(to, last->digits, last->length);
+    to = two_digits(to, whole / 10000);
+    to = two_digits(to, whole / 100 % 100);
+    to = two_digits(to, whole % 100);
+  }
   *to++ = '.';
-  *to++ = (char)('0' + rest / 100);
-  memcpy(to, pairs + rest % 100 * 2, 2);
-  return to + 2;
+  *to++ = (char)('0' + rest % 1000 / 100);
+  return two_digits(to, rest % 100);
 }
 
 static inline bool has(const msp_part *part, int64_t row) {
@@ -54,26 +81,24 @@ static inline bool has(const msp_part *part, int64_t row) {
   return part->valid[bit >> 3] >> (bit & 7) & 1;
 }
 
-static inline char *put(char *to, const msp_text *text) {
-  memcpy(to, text->bytes, text->length);
-  return to + text->length;
-}
-
 size_t msp_rows_write(char *to, const msp_part *parts, size_t count, int64_t first, int64_t rows) {
   char *start = to;
+  last_seconds last = {.seconds = 0};
   for (int64_t row = first; row < first + rows; ++row) {
     for (const msp_part *part = parts; part < parts + count; ++part) {
       if (part->kind == MSP_PART_TEXT) {
-        to = put(to, &part->text);
+        to = put(to, part->text.bytes, part->text.length);
       } else if (!has(part, row)) {
         continue;
       } else if (part->kind == MSP_PART_CHOICE) {
         uint32_t index = ((const uint32_t *)part->values)[row];
-        if (index < part->count && part->texts[index].bytes != NULL) to = put(to, &part->texts[index]);
+        if (index < part->count && part->texts[index].bytes != NULL) {
+          to = put(to, part->texts[index].bytes, part->texts[index].length);
+        }
       } else if (part->kind == MSP_PART_INTEGER) {
         to = signed_integer(to, ((const int64_t *)part->values)[row]);
       } else {
-        to = microseconds(to, ((const int64_t *)part->values)[row]);
+        to = microseconds(to, ((const int64_t *)part->values)[row], &last);
       }
     }
   }

@@ -6,6 +6,9 @@
 #include <stddef.h>
 #include <stdint.h>
 
+/* number of bytes that may be read behind a text, and written behind a line */
+enum { MSP_ROWS_SLACK = 32 };
+
 typedef struct {
   const char *bytes;
   size_t length;
@@ -20,8 +23,8 @@ typedef enum {
 
 typedef struct {
   msp_part_kind kind;
-  msp_text text;         /* MSP_PART_TEXT */
-  const msp_text *texts; /* MSP_PART_CHOICE: the texts; one without bytes stands for no text */
+  msp_text text;         /* MSP_PART_TEXT; MSP_ROWS_SLACK bytes behind it can be read */
+  const msp_text *texts; /* MSP_PART_CHOICE: the texts, as `text`; one without bytes stands for no text */
   size_t count;          /* number of `texts` */
   size_t longest;        /* length of the longest one */
   const void *values;    /* int64, or uint32 for MSP_PART_CHOICE */
@@ -30,8 +33,8 @@ typedef struct {
 } msp_part;
 
 /* Write the lines of `rows` rows, from row `first` on. A line consists of its parts, one after the other. `to` has room
- * for `msp_rows_most` bytes for each row. Returns the number of written bytes. An index that is out of range stands for
- * no text. */
+ * for `msp_rows_most` bytes for each row, and for MSP_ROWS_SLACK more. Returns the number of written bytes. An index
+ * that is out of range stands for no text. */
 size_t msp_rows_write(char *to, const msp_part *parts, size_t count, int64_t first, int64_t rows);
 
 /* Return the largest number of bytes that the line of a row may take. */

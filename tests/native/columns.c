@@ -179,7 +179,9 @@ static void nest(int64_t count) {
 }
 
 static void rows(int64_t count) {
-  static const msp_text texts[] = {{"one", 3}, {NULL, 0}, {"a longer text", 13}};
+  enum { LONGEST = 33 };
+  char *first = room(3 + MSP_ROWS_SLACK, 1), *second = room(LONGEST + MSP_ROWS_SLACK, 1);
+  const msp_text texts[] = {{first, 3}, {NULL, 0}, {second, LONGEST}};
   int64_t *numbers = room((size_t)count, sizeof *numbers);
   uint32_t *index = room((size_t)count, sizeof *index);
   uint8_t *valid = room((size_t)count / 8 + 2, 1);
@@ -189,15 +191,17 @@ static void rows(int64_t count) {
     valid[i / 8] |= (uint8_t)(random_below(2) << (i & 7));
   }
   const msp_part parts[] = {
-      {.kind = MSP_PART_TEXT, .text = {"<", 1}},
-      {.kind = MSP_PART_CHOICE, .texts = texts, .count = 3, .longest = 13, .values = index},
+      {.kind = MSP_PART_TEXT, .text = texts[0]},
+      {.kind = MSP_PART_CHOICE, .texts = texts, .count = 3, .longest = LONGEST, .values = index},
       {.kind = MSP_PART_INTEGER, .values = numbers},
       {.kind = MSP_PART_MICROSECONDS, .values = numbers, .valid = valid, .offset = 1},
   };
   size_t most = msp_rows_most(parts, 4) * (size_t)count;
-  char *text = room(most, 1);
+  char *text = room(most + MSP_ROWS_SLACK, 1);
   require(msp_rows_write(text, parts, 4, 0, count) <= most, "more than there is room for");
   free(text);
+  free(first);
+  free(second);
   free(numbers);
   free(index);
   free(valid);

@@ -42,14 +42,21 @@ def self_times(spans: pl.DataFrame, calls: pl.DataFrame | None = None) -> pl.Dat
         calls: the calls of a device's runtime, `process`, `thread`, `start_ns`, `end_ns`. None if the spans contain
             these calls, or if there are no calls.
     """
-    duration = spans["end_ns"] - spans["start_ns"]
-    covered, tree = inside(spans, pl.repeat(True, spans.height, eager=True), calls)
+    times, tree = durations(spans, calls)
     row = pl.int_range(spans.height, dtype=pl.UInt32, eager=True)
-    return spans.with_columns(
-        duration.alias("duration_ns"),
-        (duration - covered).alias("self_ns"),
-        row.is_in(_repeated(tree).implode()).alias("repeated"),
-    )
+    return spans.with_columns(*times, row.is_in(_repeated(tree).implode()).alias("repeated"))
+
+
+def durations(spans: pl.DataFrame, calls: pl.DataFrame | None = None) -> tuple[pl.DataFrame, pl.DataFrame]:
+    """Return `duration_ns` and `self_ns` of each span, as `self_times`, and the nesting of operators, as `inside`.
+
+    Args:
+        spans: table with at least the columns of `tables.SPANS`.
+        calls: the calls of a device's runtime, as for `self_times`.
+    """
+    duration = (spans["end_ns"] - spans["start_ns"]).alias("duration_ns")
+    covered, tree = inside(spans, pl.repeat(True, spans.height, eager=True), calls)
+    return pl.DataFrame([duration, (duration - covered).alias("self_ns")]), tree
 
 
 def inside(spans: pl.DataFrame, taken: pl.Series, calls: pl.DataFrame | None = None) -> tuple[pl.Series, pl.DataFrame]:

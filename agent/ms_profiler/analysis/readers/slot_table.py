@@ -53,11 +53,11 @@ def batches(
     for path, segment in store.segments(counts, files):
         if not segment.slots:
             continue
-        kinds = bytes(segment.slots[_KIND :: fmt.SLOT_SIZE])
+        slots = bytes(segment.slots)
+        kinds = slots[_KIND :: fmt.SLOT_SIZE]  # to slice the memoryview takes eight times as long
         events = len(kinds) - sum(kinds.count(kind) for kind in _NO_EVENTS)
         counts.events[store.folder] = counts.events.get(store.folder, 0) + events
-        known = kinds[0] == Kind.THREAD
-        pending.append(Segment(path, (b"" if known else _NO_THREAD) + bytes(segment.slots)))
+        pending.append(Segment(path, slots if kinds[0] == Kind.THREAD else _NO_THREAD + slots))
         size += len(segment.slots)
         if size >= (BATCH if most is None else most):
             yield pending
