@@ -13,6 +13,7 @@ import sys
 from types import FunctionType
 
 import torch
+import torch._dynamo  # the first optimizer would import it in each child, which takes 2 s of a processor
 from faulty_children import each
 
 torch.set_num_threads(1)
