@@ -63,8 +63,7 @@ static PyObject *py_inside(PyObject *self, PyObject *const *args, Py_ssize_t cou
 typedef struct {
   msp_part *parts;
   msp_column *columns;
-  msp_text **texts;
-  char **bytes; /* copies of the texts' bytes, with MSP_ROWS_SLACK more bytes */
+  void **texts; /* for each part, the memory of its texts and of their bytes, with MSP_ROWS_SLACK more bytes */
   int count;
 } row_parts;
 
@@ -72,41 +71,36 @@ static void free_parts(row_parts *of) {
   for (int i = 0; i < of->count; ++i) {
     msp_column_release(&of->columns[i]);
     free(of->texts[i]);
-    free(of->bytes[i]);
   }
   free(of->parts);
   free(of->columns);
   free(of->texts);
-  free(of->bytes);
 }
 
 /* Take the texts of a Python list, with copies of their bytes. None in the list stands for no text. */
-static bool take_texts(PyObject *list, msp_part *part, msp_text **texts, char **bytes) {
-  Py_ssize_t count = PyList_Size(list);
+static bool take_texts(PyObject *list, msp_part *part, void **memory) {
+  Py_ssize_t count = PyList_Size(list), length;
   if (count < 0) return false;
-  *texts = calloc((size_t)count + 1, sizeof **texts);
-  if (*texts == NULL) return PyErr_NoMemory() != NULL;
-  size_t size = 0;
+  size_t size = (size_t)count * sizeof(msp_text) + MSP_ROWS_SLACK;
   for (Py_ssize_t i = 0; i < count; ++i) {
     PyObject *text = PyList_GetItem(list, i);
-    Py_ssize_t length;
     if (text == Py_None) continue;
-    const char *from = PyUnicode_AsUTF8AndSize(text, &length);
-    if (from == NULL) return false;
-    (*texts)[i] = (msp_text){from, (size_t)length};
-    if ((size_t)length > part->longest) part->longest = (size_t)length;
+    if (PyUnicode_AsUTF8AndSize(text, &length) == NULL) return false;
     size += (size_t)length;
   }
-  char *to = *bytes = calloc(size + MSP_ROWS_SLACK, 1);
-  if (to == NULL) return PyErr_NoMemory() != NULL;
+  msp_text *texts = *memory = calloc(size, 1);
+  if (texts == NULL) return PyErr_NoMemory() != NULL;
+  char *to = (char *)(texts + count);
   for (Py_ssize_t i = 0; i < count; ++i) {
-    msp_text *text = &(*texts)[i];
-    if (text->bytes == NULL) continue;
-    memcpy(to, text->bytes, text->length);
-    text->bytes = to;
-    to += text->length;
+    PyObject *text = PyList_GetItem(list, i);
+    const char *bytes = text == Py_None ? NULL : PyUnicode_AsUTF8AndSize(text, &length); /* kept since the first loop */
+    if (bytes == NULL) continue;
+    memcpy(to, bytes, (size_t)length);
+    texts[i] = (msp_text){to, (size_t)length};
+    if ((size_t)length > part->longest) part->longest = (size_t)length;
+    to += length;
   }
-  part->texts = *texts;
+  part->texts = texts;
   part->count = (size_t)count;
   return true;
 }
@@ -119,17 +113,15 @@ static bool take_part(PyObject *object, int64_t rows, row_parts *of) {
   msp_column *column = &of->columns[of->count];
   *part = (msp_part){.kind = MSP_PART_TEXT};
   *column = (msp_column){0};
-  of->texts[of->count] = NULL;
-  char **copy = &of->bytes[of->count++];
-  *copy = NULL;
+  void **memory = &of->texts[of->count++];
+  *memory = NULL;
   if (PyBytes_Check(object)) {
     char *bytes;
     Py_ssize_t length;
     if (PyBytes_AsStringAndSize(object, &bytes, &length) < 0) return false;
-    *copy = calloc((size_t)length + MSP_ROWS_SLACK, 1);
-    if (*copy == NULL) return PyErr_NoMemory() != NULL;
-    memcpy(*copy, bytes, (size_t)length);
-    part->text = (msp_text){*copy, (size_t)length};
+    *memory = calloc((size_t)length + MSP_ROWS_SLACK, 1);
+    if (*memory == NULL) return PyErr_NoMemory() != NULL;
+    part->text = (msp_text){memcpy(*memory, bytes, (size_t)length), (size_t)length};
     return true;
   }
   PyObject *what = PyTuple_Size(object) == 2 ? PyTuple_GetItem(object, 0) : NULL;
@@ -139,7 +131,7 @@ static bool take_part(PyObject *object, int64_t rows, row_parts *of) {
   }
   bool choice = PyList_Check(what);
   part->kind = choice ? MSP_PART_CHOICE : what == Py_None ? MSP_PART_INTEGER : MSP_PART_MICROSECONDS;
-  if (choice && !take_texts(what, part, &of->texts[of->count - 1], copy)) return false;
+  if (choice && !take_texts(what, part, memory)) return false;
   if (!msp_column_take(PyTuple_GetItem(object, 1), choice ? 'I' : 'l', column)) return false;
   if (column->count != rows) {
     PyErr_Format(PyExc_ValueError, "a column of %lld rows, not %lld", (long long)column->count, (long long)rows);
@@ -208,9 +200,8 @@ static bool rows_into(row_sink *sink, PyObject *number, PyObject *list) {
       .parts = calloc(room, sizeof *of.parts),
       .columns = calloc(room, sizeof *of.columns),
       .texts = calloc(room, sizeof *of.texts),
-      .bytes = calloc(room, sizeof *of.bytes),
   };
-  bool done = of.parts != NULL && of.columns != NULL && of.texts != NULL && of.bytes != NULL;
+  bool done = of.parts != NULL && of.columns != NULL && of.texts != NULL;
   if (!done) PyErr_NoMemory();
   for (Py_ssize_t i = 0; i < parts && done; ++i) done = take_part(PyList_GetItem(list, i), rows, &of);
   if (done) {
