@@ -11,8 +11,19 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
-from ms_profiler.analysis.comparison import runs
-from ms_profiler.analysis.driver import engine
+
+# Each worker has a processor of its own. More threads of Polars would take a third more of it for queries of some rows.
+THREADS = "POLARS_MAX_THREADS"
+given = os.environ.get(THREADS)
+os.environ.setdefault(THREADS, "1")
+import polars  # noqa: E402
+
+polars.thread_pool_size()  # makes the threads
+if given is None:
+    del os.environ[THREADS]  # the commands that the tests start choose for themselves
+
+from ms_profiler.analysis.comparison import runs  # noqa: E402
+from ms_profiler.analysis.driver import engine  # noqa: E402
 
 ROOT = Path(__file__).parent.parent
 PROGRAMS = Path(__file__).parent / "programs"

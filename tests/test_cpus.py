@@ -71,3 +71,11 @@ print(polars.thread_pool_size())
     done = subprocess.run([sys.executable, "-c", code], env=environ, capture_output=True, text=True, check=True)
     assert done.stdout.strip() == str(expected)
     assert done.stderr == ""  # Polars' allocator complains of settings that it does not know
+
+
+def test_where_polars_is_imported_already_the_environment_stays(monkeypatch):
+    for name in ("POLARS_MAX_THREADS", "_RJEM_MALLOC_CONF"):
+        monkeypatch.delenv(name, raising=False)
+    assert "polars" in sys.modules
+    cpus.limit_polars(1)
+    assert not {"POLARS_MAX_THREADS", "_RJEM_MALLOC_CONF"} & set(os.environ)

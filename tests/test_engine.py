@@ -124,10 +124,29 @@ def test_the_same_store_gives_the_same_bytes(tmp_path, state, build):
     engine.analyse([path])
     assert artefacts(path) == first
     # an interpreter with another hash seed and another number of threads writes the same bytes
-    code = f"from ms_profiler.analysis.driver.engine import analyse; analyse([{str(path)!r}], max_processes=1)"
+    code = f"from ms_profiler.analysis.driver.engine import analyse; analyse([{str(path)!r}])"
     environ = {**os.environ, "PYTHONHASHSEED": "7", "PYTHONPATH": str(Path(engine.__file__).parents[2])}
-    subprocess.run([sys.executable, "-c", code], env=environ, check=True)
+    subprocess.run([sys.executable, "-c", code], env={**environ, "POLARS_MAX_THREADS": "2"}, check=True)
     assert artefacts(path) == first
+
+
+@pytest.mark.parametrize("small", [True, False])
+def test_a_small_recording_is_analysed_with_one_thread_of_polars(tmp_path, small):
+    path = write_training(tmp_path)
+    if not small:
+        with open(path / "large", "wb") as stream:
+            stream.truncate(engine.SMALL + 1)
+    code = f"""
+import os
+from ms_profiler.analysis.driver import cpus, engine
+cpus.usable = lambda: 3
+engine.analyse([{str(path)!r}])
+import polars
+print(polars.thread_pool_size())
+"""
+    environ = {key: value for key, value in os.environ.items() if key != "POLARS_MAX_THREADS"}
+    done = subprocess.run([sys.executable, "-c", code], env=environ, capture_output=True, text=True, check=True)
+    assert done.stdout.split() == ["1" if small else "3"]
 
 
 def test_killed_run_has_its_state_and_unfinished_spans(tmp_path):

@@ -66,3 +66,14 @@ def test_results_one_level_deeper_are_named(tmp_path):
         f"{tmp_path}/runs holds no recording itself, but {first} does. "
         f"Name {first} or {second} or {third} or another one."
     )
+
+
+def test_the_files_of_all_inputs_count_for_their_size(tmp_path):
+    result, trace = tmp_path / "result", tmp_path / "trace.json"
+    (result / "deep").mkdir(parents=True)
+    (result / "deep" / "one").write_bytes(bytes(60))
+    trace.write_bytes(bytes(40))
+    (result / "gone").symlink_to(tmp_path / "nowhere")
+    link = len(str(tmp_path / "nowhere"))  # the size of a link is that of its text
+    assert inputs.small([str(result), str(trace)], 100 + link)
+    assert not inputs.small([str(result), str(trace)], 99 + link)

@@ -1,6 +1,7 @@
 """Limit the number of processors that the analysis uses, and the free memory that Polars keeps."""
 
 import os
+import sys
 
 #: time in ms for which Polars keeps free memory
 _KEPT_MS = 250
@@ -25,6 +26,8 @@ def limit_polars(most: int | None = None) -> None:
     Args:
         most: a further limit of the number of processors; None for no further limit.
     """
+    if "polars" in sys.modules:
+        return
     count = usable() if most is None else max(1, min(most, usable()))
     os.environ.setdefault("POLARS_MAX_THREADS", str(count))
     # An arena of jemalloc returns free memory only while some thread uses the arena. By default, each thread has its

@@ -1,5 +1,6 @@
 """Find inputs of an analysis: ms-profiler's own recordings, results of Ascend's profilers, and traces."""
 
+import contextlib
 import os
 from enum import Enum
 from typing import Final
@@ -64,6 +65,24 @@ def find(directories: list[str]) -> list[str]:
             raise StoreError(f"{directory} holds no recording{_raw(directory)}.")
         found += [path for path in below if path not in found]
     return found
+
+
+def small(paths: list[str], most: int) -> bool:
+    """Return whether the files of all inputs together have at most `most` bytes.
+
+    Args:
+        paths: paths of inputs, from `find`.
+        most: the number of bytes.
+    """
+    left = most
+    for path in paths:
+        below = (os.path.join(folder, name) for folder, _, names in os.walk(path) for name in names)
+        for file in below if os.path.isdir(path) else (path,):
+            with contextlib.suppress(OSError):  # another process may remove a file meanwhile
+                left -= os.lstat(file).st_size
+            if left < 0:
+                return False
+    return True
 
 
 def result(path: str, output: str | None = None) -> str:

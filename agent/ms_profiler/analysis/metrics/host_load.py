@@ -1,5 +1,7 @@
 """Compute the load of the host from numbers that the operating system counts (`store.host_metrics`)."""
 
+import functools
+import operator
 from collections.abc import Sequence
 from typing import Final
 
@@ -104,7 +106,7 @@ def averaged(known: pl.DataFrame, recording: tables.Recording, most: int) -> pl.
     numbered = known.with_columns(number=pl.struct("process", "name", "native_tid", "unit").rle_id())
     extent = numbered.group_by("number").agg(pl.col("process", "start_ns").first(), pl.col("end_ns").last())
     points = extent.join(times, on="process").filter(pl.col("time_ns").is_between("start_ns", "end_ns"))
-    summed = _integrals(numbered, points.select("number", "time_ns").sort("number", "time_ns"))
+    summed = _integrals(numbered.lazy(), points.select("number", "time_ns").sort("number", "time_ns").lazy()).collect()
     next_ns, grown = pl.col("time_ns").shift(-1), pl.col("sum").shift(-1) - pl.col("sum")
     cut = summed.with_columns(
         start_ns="time_ns",
@@ -167,14 +169,15 @@ def amounts(known: pl.DataFrame, metrics: Sequence[Metric], during: pl.DataFrame
     if own.is_empty():
         return None
     # few queries for all numbers: a query for each takes a millisecond, and each worker of a data loader has some
-    numbered = own.with_columns(number=pl.struct("process", "name").rle_id())
-    numbers = numbered.select("number").unique().sort("number")
-    times = during.select(time_ns=pl.concat_list(*intervals.BOUNDS)).explode("time_ns").with_row_index("place")
-    total = pl.zeros(times.height, dtype=pl.Float64, eager=True)
-    for some in numbers.iter_slices(max(POINTS // max(times.height, 1), 1)):
+    numbered = own.with_columns(number=pl.struct("process", "name").rle_id()).lazy()
+    numbers = numbered.select("number").unique().sort("number").collect()
+    times = during.select(time_ns=pl.concat_list(*intervals.BOUNDS)).explode("time_ns").with_row_index("place").lazy()
+    sums = []
+    for some in numbers.iter_slices(max(POINTS // max(2 * during.height, 1), 1)):
         part = numbered.filter(pl.col("number").is_between(some["number"][0], some["number"][-1]))
-        summed = _integrals(part, some.join(times, how="cross").sort("number", "place"))
-        total = total + summed.group_by("place").agg(pl.col("sum").fill_null(0.0).sum()).sort("place")["sum"]
+        summed = _integrals(part, some.lazy().join(times, how="cross").sort("number", "place"))
+        sums.append(summed.group_by("place").agg(pl.col("sum").fill_null(0.0).sum()).sort("place").collect()["sum"])
+    total = functools.reduce(operator.add, sums)
     return total.gather_every(2, 1) - total.gather_every(2)
 
 
@@ -207,10 +210,10 @@ def integral(part: pl.DataFrame, times: pl.Series) -> pl.Series:
     """
     number = pl.lit(0, pl.UInt32).alias("number")
     points = pl.DataFrame({"time_ns": times}).with_columns(number)
-    return _integrals(part.with_columns(number), points)["sum"].fill_null(0.0)
+    return _integrals(part.lazy().with_columns(number), points.lazy()).collect()["sum"].fill_null(0.0)
 
 
-def _integrals(parts: pl.DataFrame, points: pl.DataFrame) -> pl.DataFrame:
+def _integrals(parts: pl.LazyFrame, points: pl.LazyFrame) -> pl.LazyFrame:
     """Return the points with `sum`: the sum of value * seconds over the intervals of their number up to their time.
 
     The result has the interval of each point, too. It has no interval and no sum before the first interval.

@@ -30,6 +30,9 @@ def timeline(sets: Mapping[str, pl.DataFrame], weights: Mapping[str, str] | None
     cuts = pl.concat([frame[bound] for frame in sets.values() for bound in BOUNDS]).unique().sort()
     columns = [cuts.alias("start_ns"), cuts.shift(-1).alias("end_ns")]
     for label, frame in sets.items():
+        if frame.is_empty():
+            columns.append(pl.zeros(len(cuts), dtype=pl.Int64, eager=True).alias(label))
+            continue
         began, ended = (_until(frame, bound, (weights or {}).get(label), cuts) for bound in BOUNDS)
         columns.append((began - ended).alias(label))
     return pl.DataFrame(columns)[:-1]
@@ -46,7 +49,10 @@ def _until(frame: pl.DataFrame, bound: str, weight: str | None, cuts: pl.Series)
 
 def union(frame: pl.DataFrame) -> pl.DataFrame:
     """Return the time covered by any interval of `frame`, as disjoint intervals sorted by time."""
-    known = frame.select(BOUNDS).filter(pl.col("end_ns") > pl.col("start_ns")).sort("start_ns")
+    known = frame.select(BOUNDS)
+    if known.is_empty():
+        return known  # most sets of a small run are empty, and the queries below take a millisecond
+    known = known.filter(pl.col("end_ns") > pl.col("start_ns")).sort("start_ns")
     highest = known["end_ns"].cum_max()
     first = (known["start_ns"] > highest.shift(1)).fill_null(True)
     return pl.DataFrame([known["start_ns"].filter(first), highest.filter(_last(first))])
@@ -54,13 +60,15 @@ def union(frame: pl.DataFrame) -> pl.DataFrame:
 
 def subtract(frame: pl.DataFrame, other: pl.DataFrame) -> pl.DataFrame:
     """Return the time covered by `frame` and not by `other`, as disjoint intervals sorted by time."""
+    if frame.is_empty() or other.is_empty():
+        return union(frame)
     pieces = timeline({"in": frame, "out": other}).filter(pl.col("in") > 0, pl.col("out") == 0)
     return merge(pieces.select(BOUNDS))
 
 
 def intersect(frame: pl.DataFrame, other: pl.DataFrame) -> pl.DataFrame:
     """Return the time covered by both `frame` and `other`, as disjoint intervals sorted by time."""
-    if other.is_empty():
+    if frame.is_empty() or other.is_empty():
         return frame.select(BOUNDS).clear()
     pieces = timeline({"in": frame, "also": other}).filter(pl.col("in") > 0, pl.col("also") > 0)
     return merge(pieces.select(BOUNDS))
@@ -89,6 +97,8 @@ def merge(pieces: pl.DataFrame, *keys: str) -> pl.DataFrame:
     Args:
         pieces: `start_ns`, `end_ns` and the columns `keys`, without overlap, sorted by time.
     """
+    if pieces.is_empty():
+        return pieces.select("start_ns", "end_ns", *keys)
     change = pl.col("start_ns") != pl.col("end_ns").shift(1)
     for key in keys:
         change = change | pl.col(key).ne_missing(pl.col(key).shift(1))

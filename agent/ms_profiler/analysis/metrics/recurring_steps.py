@@ -96,8 +96,14 @@ def places(table: pl.DataFrame) -> tuple[int, int, int, pl.Series] | None:
     lengths = table.select(pl.col("duration_ns") / pl.max_horizontal(usual, 1.0)).to_series()
     near, smooth = (lengths.rolling_median(size, min_samples=1, center=True) for size in (NEAR, SMOOTH))
     for values in (lengths, lengths / near, smooth):
+        before = None
         for limit in LIMITS:
-            found = _interval(values, values >= limit)
+            long = values >= limit
+            count = long.sum()
+            if count == before:
+                continue  # the limits rise, so the same number of steps are the same steps
+            before = count
+            found = _interval(values, long)
             if found is not None:
                 return found
     return None
