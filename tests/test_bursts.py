@@ -24,6 +24,7 @@ def run(
     slower=2.0,
     debt=0.0,
     load=0.0,
+    wait=6,
     lasting=0,
     seed=7,
     chance=7,
@@ -40,7 +41,8 @@ def run(
         noise: the standard deviation of a step's length, relative to the length.
         slower: the factor by which later steps are slower.
         debt: time that recording has taken beyond its share before, in ns.
-        load: the part of the steps in which the job loses its processor for up to six steps' time.
+        load: the part of the steps in which the job loses its processor.
+        wait: the longest time for which it does, in steps.
         lasting: number of steps after which the speed of the machine changes, again and again; 0 for never.
         seed: number from which the positions of bursts follow.
         chance: number from which the disturbances of the job follow.
@@ -60,7 +62,7 @@ def run(
         length = STEP * speed * chance.gauss(1, noise) * (slower if slower_from and count > slower_from else 1)
         sampled = bursts.sampled
         if load and chance.random() < load:
-            length += STEP * chance.uniform(0, 6)
+            length += STEP * chance.uniform(0, wait)
         length += cost * sampled
         lengths.append(int(length))
         paid += cost * sampled
@@ -212,3 +214,13 @@ def test_recording_borrows_less_where_hooks_alone_exceed_the_budget():
     soon = sorted(sum(kind for _, kind in seen[15_000:16_500]) for seen, _ in runs)
     assert soon[6] > LEAST, "the loan lasts for the steps after a change"
     assert all(sum(kind for _, kind in seen) >= 10 * SPENT for seen, _ in least), "however much the hooks take"
+
+
+def test_long_waits_for_a_processor_leave_enough_bursts():
+    """Each 20th step waits for up to 40 steps' time, so single bursts seem to cost many times what they do."""
+    runs = [
+        run(0.026, 200_000, steps=5_000, load=0.05, wait=40, debt=20 * STEP, seed=seed, chance=seed)
+        for seed in range(40)
+    ]
+    assert min(len({stretch for stretch, sampled in seen if sampled}) for seen, _ in runs) >= 15
+    assert sum(paid for _, paid in runs) / len(runs) < 0.026
