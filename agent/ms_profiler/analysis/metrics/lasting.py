@@ -11,6 +11,7 @@ from ms_profiler.analysis.metrics import (
     change_range,
     extra_phase,
     machine_changes,
+    outside_work,
     shifts,
     slowing,
     work_changes,
@@ -48,7 +49,8 @@ def summary(
 
     Returns:
         `shift`, `work_change` and `slowing`, each None if nothing changed. If the lengths of steps show no sudden
-        change, `shift` is the change of the modules' work. `work_change` is None if `shift` states the same change.
+        change, `shift` is the change of the modules' work, or of the operators that the script calls outside of them.
+        `work_change` is None if `shift` states the same change.
         If the lengths show a change, it also has `machine` (`machine_changes.told`) and `alike` (`alike_changes.told`),
         and if nothing explains it, where most of it lies (`extra_phase.where`).
     """
@@ -56,7 +58,7 @@ def summary(
     owners = [found] if on_host is None else [on_host, found]
     shift, found = _of_lengths(steps, owners, spans)
     named = _modules(shift)
-    changes = _changes(steps, shift, owners, spans, tasks)
+    changes = _changes(steps, shift, owners, spans, tasks, None if recording is None else recording.names)
     shift, gradual = changes["shift"], changes["slowing"]
     work, beside, owner = changes["work_change"], steps, found
     if shift is not None and work is not None and _far(steps, shift, work) and named & _modules(work):
@@ -98,7 +100,7 @@ def _explained(
     if change.get("machine"):
         return change
     change = alike_changes.told(change, lengths_ms, later, steps, found, spans)
-    if change["modules"] or change["alike"] or not later.any():
+    if change["modules"] or change.get("operators") or change["alike"] or not later.any():
         return change
     known = () if recording is None else (recording.looks, recording.names)
     return change | extra_phase.where(steps, later if longer else ~later, spans, *known)
@@ -125,6 +127,7 @@ def _changes(
     owners: list[Ownership | None],
     spans: pl.DataFrame,
     tasks: pl.DataFrame | None,
+    names: pl.Series | None,
 ) -> dict[str, dict[str, Any] | None]:
     """Return the lasting changes as `summary` does, before the records of the machine are examined.
 
@@ -134,11 +137,14 @@ def _changes(
         owners: the owners of the time of sampled steps, the preferred ones first, those of a device's time last.
         spans: table of the run's spans.
         tasks: the number of a device's tasks in each step; None if unknown.
+        names: texts by row; None if they are unknown.
     """
     gradual = slowing.slowing(steps, owners[0]) if shift is None else None
     same = shifts.alike(steps)
     found = (work_changes.shift(same, steps, each, spans, tasks, owners[-1]) for each in owners)
     work = next((each for each in found if each is not None), None)
+    if work is None and names is not None:
+        work = outside_work.shift(same, steps, spans, names)
     if shift is None or work is None:
         return {"shift": shift or work, "work_change": None, "slowing": gradual}
     counted = {each["module"]: each for each in work["modules"]}
@@ -148,6 +154,9 @@ def _changes(
         # the steps after the other change have another work: without them, the module may not have changed
         shift = _of_lengths(*_apart(steps, shift, work, owners), spans)[0]
         return {"shift": shift or work, "work_change": work if shift else None, "slowing": None}
+    if not far and not shift["modules"] and "operators" in work:
+        told = {name: work[name] for name in ("operators", "counted", "more")}
+        return {"shift": shift | told, "work_change": None, "slowing": None}
     if far or not common:
         return {"shift": shift, "work_change": work, "slowing": None}
     # both tell one change; the numbers of operators tell for certain between which steps it lies

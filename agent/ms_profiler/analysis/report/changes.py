@@ -169,7 +169,7 @@ def _since(change: dict[str, Any]) -> str:
 
 
 def _causes(found: dict[str, Any], when: str = "from there on") -> str:
-    """Return words about what explains a change: modules, the machine, or where most of the difference lies.
+    """Return words about what explains a change: modules, operators, the machine, or where most of the difference lies.
 
     Args:
         found: the change.
@@ -195,15 +195,15 @@ def _mainly(found: dict[str, Any], change_ms: float) -> str:
 
 def _whose(found: dict[str, Any]) -> str:
     counted = found.get("counted", "")
-    names = [
-        f"{item['module']} {_change(item['before_ms'], item['after_ms'])}{_work(item, counted)}"
-        for item in found["modules"]
-    ]
+    operators = found.get("operators", ())
+    parts = [(item["module"], item) for item in found["modules"]] + [(item["operator"], item) for item in operators]
+    names = [f"{name} {_change(item['before_ms'], item['after_ms'])}{_work(item, counted)}" for name, item in parts]
     more = f", and {found['more']} more" if found.get("more") else ""
-    return f"{', '.join(names)}{more}"
+    where = "outside of the model: " if operators else ""
+    return f"{where}{', '.join(names)}{more}"
 
 
-def _work(module: dict[str, Any], counted: str) -> str:
-    if "count_after" not in module:
+def _work(part: dict[str, Any], counted: str) -> str:
+    if "count_after" not in part:
         return ""
-    return f" ({module['count_after']} {counted} in place of {module['count_before']})"
+    return f" ({part['count_after']} {counted} in place of {part['count_before']})"
