@@ -1,4 +1,4 @@
-"""Operators that the script calls outside of the model from some step on are named, however much step times vary."""
+"""Operators that the script calls outside of all phases from some step on are named, however much step times vary."""
 
 import importlib.util
 import random
@@ -116,8 +116,8 @@ def test_a_clipping_of_gradients_that_begins_at_a_step_of_a_real_job_is_named(la
     names = [each["operator"] for each in change["operators"]]
     assert {"aten::_foreach_norm", "aten::linalg_vector_norm"} & set(names)
     assert all(each["count_before"] < each["count_after"] for each in change["operators"])
-    line = next(line for line in changes.lines(summary) if "outside of the model: " in line)
-    assert f"outside of the model: {names[0]} 0.000 ms -> " in line and "in place of 0)" in line
+    line = next(line for line in changes.lines(summary) if "outside of all phases: " in line)
+    assert f"outside of all phases: {names[0]} 0.000 ms -> " in line and "in place of 0)" in line
 
 
 @pytest.mark.parametrize("longer_at", [600, 100])
@@ -143,4 +143,4 @@ def test_the_lengths_and_the_operators_tell_one_change_where_they_agree(longer_a
     (told,) = [change for change in (shift, work) if change and change.get("operators")]
     assert told is (shift if longer_at == 600 else work)
     assert [each["operator"] for each in told["operators"]] == ["aten::norm"]
-    assert sum("outside of the model: aten::norm 0.000 ms -> " in line for line in changes.lines(summary)) == 1
+    assert sum("outside of all phases: aten::norm 0.000 ms -> " in line for line in changes.lines(summary)) == 1

@@ -36,7 +36,8 @@ def shift(same: pl.DataFrame, steps: Steps, spans: pl.DataFrame, names: pl.Serie
 
 def _owners(steps: Steps, spans: pl.DataFrame, names: pl.Series) -> Ownership:
     """Return the operators outside of all phases as the owners of their time, whichever recorded steps have them."""
-    calls = launch_counts.aside(stepping(spans, steps, Category.OP), phases.pieces(spans, steps))
+    operators = stepping(spans, steps, Category.OP).select("name", "start_ns", "end_ns")
+    calls = launch_counts.aside(operators, phases.pieces(spans, steps))
     table = steps.table.with_row_index("step").filter("recorded")
     row = intervals.locate(calls["start_ns"], table)
     pieces = pl.DataFrame(

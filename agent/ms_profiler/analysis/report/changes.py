@@ -199,7 +199,7 @@ def _whose(found: dict[str, Any]) -> str:
     parts = [(item["module"], item) for item in found["modules"]] + [(item["operator"], item) for item in operators]
     names = [f"{name} {_change(item['before_ms'], item['after_ms'])}{_work(item, counted)}" for name, item in parts]
     more = f", and {found['more']} more" if found.get("more") else ""
-    where = "outside of the model: " if operators else ""
+    where = "outside of all phases: " if operators else ""
     return f"{where}{', '.join(names)}{more}"
 
 
