@@ -137,7 +137,6 @@ def test_a_small_recording_is_analysed_with_one_thread_of_polars(tmp_path, small
         with open(path / "large", "wb") as stream:
             stream.truncate(engine.SMALL + 1)
     code = f"""
-import os
 from ms_profiler.analysis.driver import cpus, engine
 cpus.usable = lambda: 3
 engine.analyse([{str(path)!r}])

@@ -71,6 +71,7 @@ def analyse(
         step_list: consecutive step numbers to analyse.
         pretty: format JSON for people.
         max_processes: largest number of processors to use; by default as many as affinity mask and control group allow.
+            Small inputs use one (`SMALL`).
         data_simplification: ignored; accepted because MindSpore's interface has this argument. The analysis leaves no
             intermediate files, and never removes the store.
         progress: a function that is called with the directory, the finished part (0 to 1) and the number of records.

@@ -1,7 +1,5 @@
 """Compute the load of the host from numbers that the operating system counts (`store.host_metrics`)."""
 
-import functools
-import operator
 from collections.abc import Sequence
 from typing import Final
 
@@ -172,12 +170,12 @@ def amounts(known: pl.DataFrame, metrics: Sequence[Metric], during: pl.DataFrame
     numbered = own.with_columns(number=pl.struct("process", "name").rle_id()).lazy()
     numbers = numbered.select("number").unique().sort("number").collect()
     times = during.select(time_ns=pl.concat_list(*intervals.BOUNDS)).explode("time_ns").with_row_index("place").lazy()
-    sums = []
-    for some in numbers.iter_slices(max(POINTS // max(2 * during.height, 1), 1)):
+    total = pl.zeros(2 * during.height, dtype=pl.Float64, eager=True)
+    for some in numbers.iter_slices(max(POINTS // max(len(total), 1), 1)):
         part = numbered.filter(pl.col("number").is_between(some["number"][0], some["number"][-1]))
         summed = _integrals(part, some.lazy().join(times, how="cross").sort("number", "place"))
-        sums.append(summed.group_by("place").agg(pl.col("sum").fill_null(0.0).sum()).sort("place").collect()["sum"])
-    total = functools.reduce(operator.add, sums)
+        found = summed.group_by("place").agg(pl.col("sum").fill_null(0.0).sum()).sort("place").collect()
+        total = total + found["sum"]
     return total.gather_every(2, 1) - total.gather_every(2)
 
 

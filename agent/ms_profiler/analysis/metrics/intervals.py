@@ -30,9 +30,6 @@ def timeline(sets: Mapping[str, pl.DataFrame], weights: Mapping[str, str] | None
     cuts = pl.concat([frame[bound] for frame in sets.values() for bound in BOUNDS]).unique().sort()
     columns = [cuts.alias("start_ns"), cuts.shift(-1).alias("end_ns")]
     for label, frame in sets.items():
-        if frame.is_empty():
-            columns.append(pl.zeros(len(cuts), dtype=pl.Int64, eager=True).alias(label))
-            continue
         began, ended = (_until(frame, bound, (weights or {}).get(label), cuts) for bound in BOUNDS)
         columns.append((began - ended).alias(label))
     return pl.DataFrame(columns)[:-1]
@@ -40,6 +37,8 @@ def timeline(sets: Mapping[str, pl.DataFrame], weights: Mapping[str, str] | None
 
 def _until(frame: pl.DataFrame, bound: str, weight: str | None, cuts: pl.Series) -> pl.Series:
     """Return for each cut (a time) the total weight (Int64) of the intervals whose `bound` is at or before it."""
+    if frame.is_empty():
+        return pl.zeros(len(cuts), dtype=pl.Int64, eager=True)
     if weight is None:
         return frame[bound].sort().search_sorted(cuts, side="right").cast(pl.Int64)
     known = frame.select(bound, pl.col(weight).cast(pl.Int64)).sort(bound)
