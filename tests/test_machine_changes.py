@@ -159,11 +159,31 @@ def test_a_module_that_executes_more_operators_is_named_on_any_machine(monkeypat
     module = {"module": "net.0", "before_ms": 2.0, "after_ms": 4.0, "count_before": 5, "count_after": 10}
     work |= {"before_ms": None, "after_ms": None, "more": 0, "together": 0, "modules": [module]}
     monkeypatch.setattr(lasting.work_changes, "shift", lambda *_: work)
+    monkeypatch.setattr(lasting.outside_work, "shift", lambda *_: None)
     found = lasting.summary(*given)
     assert found["shift"]["modules"] == [] and found["work_change"]["modules"] == [module]
     work["modules"] = [module | {"module": "net.1"}]
     found = lasting.summary(*given)
     assert [each["module"] for each in found["shift"]["modules"]] == ["net.1"]
+
+
+@pytest.mark.parametrize(("queued", "named"), [(18, []), (0.5, ["net.1"])])
+def test_a_module_that_no_length_shows_is_named_unless_the_machine_got_busier(monkeypatch, queued, named):
+    change = {"step": CHANGE, "earliest": CHANGE - 20, "latest": CHANGE, "before_ms": None, "after_ms": None}
+    module = {"module": "net.1", "before_ms": 2.0, "after_ms": 20.0}
+    change |= {"statistic": "lower quartiles", "more": 1, "modules": [module]}
+    monkeypatch.setattr(lasting.shifts, "shift", lambda *_: change)
+    found = lasting.summary(*run(18, queued, ran=18 - queued, others=(0.2, 1.5) if queued > 1 else (0.2, 0.2)))
+    assert [each["module"] for each in (found["shift"] or {"modules": []})["modules"]] == named
+    lines = changes.lines(found)
+    assert lines == (
+        [
+            f"From about step {CHANGE} (between {CHANGE - 20} and {CHANGE}) on, this module takes longer: net.1 2.000 "
+            "ms -> 20.000 ms, and 1 more; the lengths of the steps vary too much to show it"
+        ]
+        if named
+        else []
+    )
 
 
 #: The job has one processor, which it shares with two other programs from step 200 on.

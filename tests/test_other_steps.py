@@ -229,7 +229,7 @@ def test_a_large_recording_has_the_parts_of_a_small_one(tmp_path, monkeypatch, w
     whole = summary(busy(tmp_path, "whole"))
     monkeypatch.setattr(readers_store, "MOST_SLOTS", 100)
     monkeypatch.setattr(slot_table, "BATCH", 32 * 100)
-    monkeypatch.setattr(thinning.kept_steps, "__defaults__", (300,))
+    monkeypatch.setattr(thinning.kept_steps, "__defaults__", (400,))
     thinned = summary(busy(tmp_path, "thinned"))
     assert whole["coverage"]["detailed_steps"] is None
     assert 10 < len(thinned["coverage"]["detailed_steps"]) < 20

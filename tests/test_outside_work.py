@@ -17,7 +17,7 @@ NAMES = pl.Series("name", ["forward", "aten::sum", "aten::norm", "aten::mul"])
 FORWARD, SUM, NORM, MUL = range(4)
 
 
-def run(count, sampled, calls, inside=lambda number: 0, length=lambda number: 2 * MS, spread=0.5):
+def run(count, sampled, calls, inside=lambda number: 0, length=lambda number: 2 * MS, spread=0.5, known=None):
     """Return steps whose lengths vary, and the spans of the sampled ones.
 
     Args:
@@ -27,6 +27,7 @@ def run(count, sampled, calls, inside=lambda number: 0, length=lambda number: 2 
         inside: function of a step's number: the same in the forward pass.
         length: function of a step's number: its length, ns.
         spread: by which part of it the length of a step may be longer or shorter.
+        known: numbers of the sampled steps whose operators a large recording keeps; None for all.
     """
     chance = random.Random(3)
     lengths = [int(length(number) * chance.uniform(1 - spread, 1 + spread)) for number in range(count)]
@@ -42,12 +43,14 @@ def run(count, sampled, calls, inside=lambda number: 0, length=lambda number: 2 
     for number in sampled:
         at = starts[number]
         rows.append((Category.FORWARD, FORWARD, at, at + 400_000))
+        if known is not None and number not in known:
+            continue
         norm(at + 1_000, inside(number))
         rows.append((Category.OP, SUM, at + 410_000, at + 440_000))
         norm(at + 450_000, calls(number))
-    known = {"process": 1, "thread": 1, "flags": 0, "unfinished": False, "arg": 0, "depth": 0, "parent": None}
+    one = {"process": 1, "thread": 1, "flags": 0, "unfinished": False, "arg": 0, "depth": 0, "parent": None}
     spans = [
-        known | {"category": int(category), "name": name, "start_ns": begin, "end_ns": end}
+        one | {"category": int(category), "name": name, "start_ns": begin, "end_ns": end}
         for category, name, begin, end in rows
     ]
     return steps, pl.DataFrame(spans, schema=tables.SPANS)
@@ -72,6 +75,13 @@ def test_an_operator_that_is_called_more_or_less_often_is_named_alone(before, af
 def test_the_first_step_is_exact_if_every_step_is_recorded():
     change = found(1_000, range(1_000), lambda number: 2 * (number >= 600))
     assert (change["after_step"], change["step"]) == (599, 600)
+
+
+def test_sampled_steps_without_their_operators_do_not_count():
+    """A large recording keeps the operators of some sampled steps: here of no step between 14,000 and 17,000."""
+    known = [number for number in bursts(20_000) if not 14_000 <= number < 17_000]
+    change = found(20_000, bursts(20_000), lambda number: 2 * (number >= 15_000), known=known)
+    assert (change["after_step"], change["step"]) == (13_757, 17_250)
 
 
 NONE = {

@@ -91,7 +91,7 @@ def test_rows_left_out_of_a_long_run_are_reported(tmp_path, monkeypatch):
     ((kept,),) = answer.table.rows()
     assert kept < 60
     assert answer.notes == [
-        f"kernels holds {kept} of 60 in {path}, those of the first, the slowest and the last steps; "
+        f"kernels holds {kept} of 60 in {path}, those of the first, the slowest, the last and some other steps; "
         "sums over all are in kernel_sums."
     ]
     assert query.ask([path], "select sum(count) as n from kernel_sums").table.rows() == [(60,)]

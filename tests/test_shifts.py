@@ -306,6 +306,62 @@ def test_an_interrupted_module_makes_no_other_module_seem_shorter(seed):
     assert shifts.shift(steps, owners, NO_SPANS) is None
 
 
+def speeds(seed, slowest=2.0):
+    """Return the factor by which the speed of a machine lengthens each step; it differs every 500 steps."""
+    chance = random.Random(seed)
+    known = [chance.uniform(1, slowest) for _ in range(40)]
+    return lambda number: known[number // 500 % 40]
+
+
+@pytest.mark.parametrize("seed", range(6))
+@pytest.mark.parametrize(("changed", "factor"), [((3,), 2), ((3,), 3), ((3, 7, 8, 12, 15), 2.5)])
+def test_modules_are_found_while_the_speed_of_the_machine_changes_by_more_than_they_do(changed, factor, seed):
+    speed, part = speeds(seed), 0.02 * len(changed) * (factor - 1)
+    lengths = [int(length * speed(number)) for number, length in enumerate(long(15_000, part))]
+    steps, owners = twenty(
+        lengths,
+        bursts(20_000),
+        lambda owner, number: speed(number) * (factor if owner in changed and number >= 15_000 else 1),
+    )
+    found = shifts.shift(steps, owners, NO_SPANS)
+    assert {each["module"] for each in found["modules"]} <= {f"net.{owner}" for owner in changed}
+    assert len(found["modules"]) + found["more"] == len(changed)
+    assert found["earliest"] <= 15_000 <= found["latest"]
+    assert all(each["after_ms"] / each["before_ms"] == pytest.approx(factor, rel=0.1) for each in found["modules"])
+    if found["before_ms"] is not None:
+        assert found["after_ms"] / found["before_ms"] == pytest.approx(1 + part, rel=0.1)
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_modules_show_no_small_change_while_only_the_speed_of_the_machine_changes(seed):
+    speed, chance = speeds(seed, 3.0), random.Random(seed)
+    lengths = [int(length * speed(number)) for number, length in enumerate(long(0, 0, seed=seed))]
+    shared = [[chance.gauss(1, 0.1) for _ in range(20)] for _ in range(40)]
+    steps, owners = twenty(
+        lengths, bursts(20_000), lambda owner, number: speed(number) * max(shared[number // 500][owner], 0.2), seed=seed
+    )
+    found = shifts.shift(steps, owners, NO_SPANS)
+    assert found is None or not found["modules"]
+
+
+@pytest.mark.parametrize("factor", [1.4, 3.0])
+def test_a_module_is_found_if_owners_are_known_for_half_of_the_sampled_steps_only(factor):
+    """In a long run, the fine-grained records of some sampled steps alone are examined: of every second burst here.
+
+    Its 20 modules take all of a step. The module takes 5 % of it, so its change is 2 % of a step, or 10 %.
+    """
+    numbers = bursts(20_000, 250)
+    lengths = long(15_000, 0.05 * (factor - 1), noise=0.002)
+    steps, owners = twenty(
+        lengths,
+        [number for number in numbers if number // 250 % 2],
+        lambda owner, number: 2.5 * (factor if owner == 3 and number >= 15_000 else 1),
+    )
+    steps = made(lengths, set(numbers).__contains__)
+    (module,) = shifts.shift(steps, owners, NO_SPANS)["modules"]
+    assert module["module"] == "net.3"
+
+
 REFUSED = {
     "two modules change in opposite directions": (0.02, lambda late, at: {3: 1 + late, 8: 1 - 0.5 * late}),
     "three modules change": (0.045, lambda late, at: dict.fromkeys((3, 8, 12), 1 + 0.75 * late)),

@@ -1,3 +1,4 @@
+import itertools
 import json
 import random
 
@@ -90,13 +91,29 @@ def test_run_without_steps_keeps_its_first_part(tmp_path, small):
     assert thinned["coverage"]["fine_records_kept"] == 600
 
 
+def test_steps_in_between_stay_detailed_wherever_the_slow_ones_are(tmp_path, small):
+    """The steps 100 to 139 of 400 are slow. The other detailed steps are the first, the last, and runs of steps."""
+    store = StoreBuilder(tmp_path)
+    thread = store.process().thread()
+    for number in range(400):
+        start = number * 2 * MS
+        for call in range(8):
+            thread.span("mul", Category.OP, start + 1000 * call, start + 1000 * call + 500)
+        thread.step(number, start, start + MS + (MS // 2 + 100 * number) * (100 <= number < 140))
+    detailed = summary_of(store)["coverage"]["detailed_steps"]
+    assert set(detailed) >= {*range(18), *range(122, 140), *range(382, 400)}
+    between = [number for number in detailed if 18 <= number < 382 and not 122 <= number < 140]
+    assert len(between) == 12 and all(number + 1 in between or number - 1 in between for number in between)
+    assert max(after - before for before, after in itertools.pairwise(detailed)) < 120
+
+
 def test_modules_are_those_of_the_steady_detailed_steps(tmp_path, small):
     store = StoreBuilder(tmp_path)
     thread = store.process().thread()
     for number in range(60):
         start = number * MS
         thread.span("Net", Category.MODULE, start, start + MS)
-        for call in range(98):
+        for call in range(70):
             thread.span("mul", Category.OP, start + 1000 * call, start + 1000 * call + 500)
         thread.step(number, start, start + MS)
     found = summary_of(store)

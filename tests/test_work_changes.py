@@ -74,7 +74,8 @@ def test_a_module_that_works_twice_is_found_while_the_speed_of_the_processor_cha
         lambda owner, number: 10 if owner == 3 and number >= 15_000 else 5,
         disturbed(seed),
     )
-    assert [each["module"] for each in (shifts.shift(steps, found, spans) or {"modules": []})["modules"]] == []
+    # the times of the modules, compared with each other, may show it too
+    assert {each["module"] for each in (shifts.shift(steps, found, spans) or {"modules": []})["modules"]} <= {"net.3"}
     if basis == "kernels":
         kernels = found.pieces[intervals.locate(spans["start_ns"], found.pieces)]
         found = Ownership("kernels", 1, 1, found.tree, found.sums, kernels, 1)

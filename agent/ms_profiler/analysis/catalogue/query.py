@@ -107,8 +107,8 @@ def _notes(table: Table, found: pl.DataFrame, measures: Measures) -> list[str]:
     whole, present = _WHOLE[table.name](measures) if table.name in _WHOLE else (0, 0)
     if present < whole:
         return [
-            f"{table.name} holds {present:,} of {whole:,} in {directory}, those of the first, the slowest and the last "
-            f"steps; sums over all are in {table.name.removesuffix('s')}_sums."
+            f"{table.name} holds {present:,} of {whole:,} in {directory}, those of the first, the slowest, the last "
+            f"and some other steps; sums over all are in {table.name.removesuffix('s')}_sums."
         ]
     return []
 

@@ -1,8 +1,9 @@
 """Reduce a recording that is too large for memory to the spans that metrics need.
 
 Spans of modules and operators are called fine-grained, all other spans are coarse. Steps, phases and all coarse records
-stay for the whole run. Fine-grained spans stay in the first, the slowest and the last steps. The outermost modules stay
-in all steps, because the forward phase is computed from them. The sums by name cover all fine-grained spans.
+stay for the whole run. Fine-grained spans stay in the first, the slowest and the last steps, and in some between them:
+slow steps alone would not tell from which step on a module takes longer. The outermost modules stay in all steps,
+because the forward phase is computed from them. The sums by name cover all fine-grained spans.
 """
 
 from dataclasses import dataclass, field, replace
@@ -21,6 +22,8 @@ from ms_profiler.store.format import CATEGORY_FINE, Category
 KEPT: Final = 1_000_000
 #: approximate number of tasks of a device that stay
 TASKS: Final = 500_000
+#: number of steps in a row that are kept together, of those between the first and the last ones
+RUN: Final = 4
 
 _FINE: Final = pl.col("category") >= CATEGORY_FINE
 _COLUMNS: Final = tables.UNNESTED.names()
@@ -89,8 +92,8 @@ def _thin_device(recording: tables.Recording, chosen: list[int] | None) -> None:
 def kept_steps(table: pl.DataFrame, fine: float, most: int = KEPT) -> pl.DataFrame:
     """Choose the intervals whose fine-grained spans stay in memory.
 
-    The first, the slowest and the last steps each get a third of the spans. If even three steps hold more than `most`
-    spans, only the first part of each of them stays.
+    The first, the slowest and the last steps each get a quarter of the spans, and so do runs of `RUN` steps in equal
+    distances. If even three steps hold more than `most` spans, only the first part of each of them stays.
 
     Args:
         table: recorded steps.
@@ -100,9 +103,13 @@ def kept_steps(table: pl.DataFrame, fine: float, most: int = KEPT) -> pl.DataFra
     Returns:
         `number`, `start_ns`, `end_ns`, sorted by start.
     """
-    third = max(int(most * table.height / max(fine, 1)) // 3, 1)
-    slowest = table.sort("duration_ns", "number", descending=[True, False]).head(third)
-    chosen = pl.concat([table.head(third), slowest, table.tail(third)]).unique("start_ns").sort("start_ns")
+    quarter = max(int(most * table.height / max(fine, 1)) // 4, 1)
+    slowest = table.sort("duration_ns", "number", descending=[True, False]).head(quarter)
+    every = -(-table.height // quarter)
+    between = pl.int_range(pl.len()) // RUN % every == every // 2
+    spread = table.filter(between) if quarter >= RUN else table.clear()
+    parts = (table.head(quarter), slowest, table.tail(quarter), spread)
+    chosen = pl.concat(parts).unique("start_ns").sort("start_ns")
     part = min(most / max(fine * chosen.height / max(table.height, 1), 1), 1.0)
     length = (pl.col("duration_ns") * part).cast(pl.Int64) if part < 1 else pl.col("duration_ns")
     return chosen.select("number", "start_ns", end_ns=pl.col("start_ns") + length)

@@ -7,7 +7,15 @@ from typing import Any, Final
 
 import polars as pl
 
-from ms_profiler.analysis.metrics import bounds, callbacks, intervals, launch_counts, phases, scheduling
+from ms_profiler.analysis.metrics import (
+    bounds,
+    callbacks,
+    host_operators,
+    intervals,
+    launch_counts,
+    phases,
+    scheduling,
+)
 from ms_profiler.analysis.metrics.steps import Steps, stepping
 from ms_profiler.analysis.model import tables
 from ms_profiler.store.format import Category
@@ -137,11 +145,14 @@ def _calls(steps: Steps, longer: pl.Series, spans: pl.DataFrame, names: pl.Serie
         spans: table of the run's spans, with the columns of `tables.SPANS`.
         names: texts by row.
     """
-    known = steps.table.with_columns(inside=longer).filter("recorded", pl.col("inside").is_not_null())
+    operators = stepping(spans, steps, Category.OP)
+    # a large recording has the operators of a part of its sampled steps only
+    known = host_operators.known(operators, steps)
+    known = known.with_columns(inside=longer.gather(known["step"]))
+    known = known.filter(pl.col("inside").is_not_null())
     counts = {side: known.filter(inside=side).height for side in (True, False)}
     if min(counts.values()) < KINDS:
         return None
-    operators = stepping(spans, steps, Category.OP)
     calls = launch_counts.aside(operators, phases.pieces(spans, steps))
     row = intervals.locate(calls["start_ns"], known)
     placed = calls.with_columns(inside=known["inside"].gather(row)).drop_nulls("inside")

@@ -1,6 +1,7 @@
 """Find what changed for good during a run: the length of steps, or the work of a module."""
 
 import itertools
+import math
 from dataclasses import replace
 from typing import Any, Final
 
@@ -49,8 +50,8 @@ def summary(
 
     Returns:
         `shift`, `work_change` and `slowing`, each None if nothing changed. If the lengths of steps show no sudden
-        change, `shift` is the change of the modules' work, or of the operators that the script calls outside of them.
-        `work_change` is None if `shift` states the same change.
+        change, `shift` is the change of the modules' work, or of the operators that the script calls outside of them if
+        these take more time. `work_change` is None if `shift` states the same change.
         If the lengths show a change, it also has `machine` (`machine_changes.told`) and `alike` (`alike_changes.told`),
         and if nothing explains it, where most of it lies (`extra_phase.where`).
     """
@@ -63,11 +64,15 @@ def summary(
     work, beside, owner = changes["work_change"], steps, found
     if shift is not None and work is not None and _far(steps, shift, work) and named & _modules(work):
         beside, (owner,) = _apart(steps, shift, work, [found])
-    if shift is not None and shift["before_ms"] is not None:
+    if shift is not None and (shift["before_ms"] is not None or "counted" not in shift):
         starts = steps.table.filter(pl.col("number").is_in([shift["earliest"], shift["latest"]]))["start_ns"]
         later = shifts.around(beside, (starts[0], starts[-1]))
-        lengths = shift["before_ms"], shift["after_ms"]
-        changes["shift"] = _explained(shift, lengths, later, beside, owner, spans, recording)
+        if shift["before_ms"] is None:
+            told = _beyond_waits(shift, later, beside, owner, recording)
+            changes["shift"], changes["work_change"] = (told, work) if told is not None else (work, None)
+        else:
+            lengths = shift["before_ms"], shift["after_ms"]
+            changes["shift"] = _explained(shift, lengths, later, beside, owner, spans, recording)
     if gradual is not None:
         lengths = gradual["from_ms"], gradual["to_ms"]
         changes["slowing"] = _explained(gradual, lengths, slowing.sides(steps), steps, found, spans, recording)
@@ -96,14 +101,44 @@ def _explained(
     """
     longer = lengths_ms[1] > lengths_ms[0]
     if recording is not None:
-        change = machine_changes.told(change, later, longer, recording, steps, found)
+        change = _listed(machine_changes.told(change, later, longer, recording, steps, found), change)
     if change.get("machine"):
         return change
-    change = alike_changes.told(change, lengths_ms, later, steps, found, spans)
+    change = _listed(alike_changes.told(change, lengths_ms, later, steps, found, spans), change)
     if change["modules"] or change.get("operators") or change["alike"] or not later.any():
         return change
     known = () if recording is None else (recording.looks, recording.names)
     return change | extra_phase.where(steps, later if longer else ~later, spans, *known)
+
+
+def _beyond_waits(
+    change: dict[str, Any],
+    later: pl.Series,
+    steps: Steps,
+    found: Ownership | None,
+    recording: tables.Recording | None,
+) -> dict[str, Any] | None:
+    """Return a change that only the times of modules show, with `machine`; None if waits for a processor explain it.
+
+    Args:
+        change: the change, with `modules`.
+        later: whether each step is after the change; None for a step of neither side.
+        steps: the steps in use.
+        found: the owners of the time of `modules`.
+        recording: the run; None if nothing is known of the machine.
+    """
+    if recording is None:
+        return change
+    modules = change["modules"]
+    longer = modules[0]["after_ms"] > modules[0]["before_ms"]
+    told = _listed(machine_changes.told(change, later, longer, recording, steps, found), change)
+    return told if told["modules"] else None
+
+
+def _listed(change: dict[str, Any], before: dict[str, Any]) -> dict[str, Any]:
+    """Return a change without the number of further modules if some of its modules were left out."""
+    fewer = "more" in change and len(change["modules"]) < len(before["modules"])
+    return change | {"more": 0} if fewer else change
 
 
 def _of_lengths(
@@ -143,8 +178,9 @@ def _changes(
     same = shifts.alike(steps)
     found = (work_changes.shift(same, steps, each, spans, tasks, owners[-1]) for each in owners)
     work = next((each for each in found if each is not None), None)
-    if work is None and names is not None:
-        work = outside_work.shift(same, steps, spans, names)
+    outside = None if names is None else outside_work.shift(same, steps, spans, names)
+    if outside is not None and (work is None or _gain_ms(outside) > _gain_ms(work)):
+        work = outside
     if shift is None or work is None:
         return {"shift": shift or work, "work_change": None, "slowing": gradual}
     counted = {each["module"]: each for each in work["modules"]}
@@ -160,6 +196,8 @@ def _changes(
     if far or not common:
         return {"shift": shift, "work_change": work, "slowing": None}
     # both tell one change; the numbers of operators tell for certain between which steps it lies
+    if shift["before_ms"] is None:
+        return {"shift": work, "work_change": None, "slowing": None}
     numbers = steps.table["number"]
     bounds = numbers.index_of(work["earliest"]), numbers.index_of(work["latest"])
     assert bounds[0] is not None and bounds[1] is not None
@@ -172,6 +210,12 @@ def _changes(
     place = change_range.numbers(steps, change_range.of_lengths(steps, moment, (bounds[0], bounds[1])))
     one = shift | place | {"modules": both, "counted": work["counted"]}
     return {"shift": one, "work_change": None, "slowing": None}
+
+
+def _gain_ms(work: dict[str, Any]) -> float:
+    """Return by how much the named modules and operators change a step, milliseconds."""
+    parts = [*work["modules"], *work.get("operators", ())]
+    return abs(math.fsum(each["after_ms"] - each["before_ms"] for each in parts))
 
 
 def _modules(change: dict[str, Any] | None) -> set[str]:

@@ -7,7 +7,7 @@ from typing import Any
 
 import polars as pl
 
-from ms_profiler.analysis.metrics import intervals, launch_counts, phases, work_changes
+from ms_profiler.analysis.metrics import host_operators, intervals, launch_counts, phases, work_changes
 from ms_profiler.analysis.metrics.ownership import Ownership
 from ms_profiler.analysis.metrics.scopes import Part
 from ms_profiler.analysis.metrics.steps import Steps, stepping
@@ -35,10 +35,11 @@ def shift(same: pl.DataFrame, steps: Steps, spans: pl.DataFrame, names: pl.Serie
 
 
 def _owners(steps: Steps, spans: pl.DataFrame, names: pl.Series) -> Ownership:
-    """Return the operators outside of all phases as the owners of their time, whichever recorded steps have them."""
-    operators = stepping(spans, steps, Category.OP).select("name", "start_ns", "end_ns")
-    calls = launch_counts.aside(operators, phases.pieces(spans, steps))
-    table = steps.table.with_row_index("step").filter("recorded")
+    """Return the operators outside of all phases as the owners of their time, whichever steps have them."""
+    operators = stepping(spans, steps, Category.OP)
+    calls = launch_counts.aside(operators.select("name", "start_ns", "end_ns"), phases.pieces(spans, steps))
+    # a large recording has the operators of a part of its sampled steps only
+    table = host_operators.known(operators, steps)
     row = intervals.locate(calls["start_ns"], table)
     pieces = pl.DataFrame(
         [

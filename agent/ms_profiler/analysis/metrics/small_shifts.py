@@ -5,11 +5,14 @@ processor, the lengths of steps alone do not show this. But the time of this lay
 the other modules, which the processor's speed affects alike.
 
 A wrong module costs more trust than a missed change. So the rules are strict: the module itself must take longer or
-shorter, no other one may, and the lengths of the steps around the change must agree.
+shorter, no other one may, or all of them clearly at the same step, and the lengths of the steps must agree. The lengths
+of unsampled steps show a change only while the processor's speed stays the same. Those of sampled steps are compared
+with the times of the modules in the same steps.
 """
 
 import math
 import statistics
+from collections.abc import Sequence
 from typing import Any, Final, NamedTuple
 
 import polars as pl
@@ -23,13 +26,19 @@ from ms_profiler.analysis.metrics.steps import Steps, milliseconds
 GROUP: Final = 8
 #: The change of a module counts if it is at least `CLEAR * spread` of the groups' medians on either side. Linear growth
 #: has the ratio 4.
-CLEAR: Final = 8.0
+CLEAR: Final = 6.0
 #: smallest factor by which a module's time changes, and smallest part of a step that all changed modules gain or lose
 FACTOR: Final = 1.25
 LEAST: Final = 0.01
-#: smallest number of modules: their median movement tells the processor's speed; and largest number that may change
+#: smallest number of modules: their median movement tells the processor's speed; and largest part that may change
 MODULES: Final = 5
-CHANGED: Final = 2
+CHANGED: Final = 0.4
+#: More than `FEW` modules may change only by a factor of at least `LARGE` each; so may modules of which the lengths of
+#: unsampled steps show nothing.
+FEW: Final = 2
+LARGE: Final = 1.8
+#: largest number of modules that are named
+NAMED: Final = 3
 #: a module is left out if its change is less than this part of the largest change of a module
 WORTH: Final = 0.2
 #: a module is examined only if at least this part of the sampled steps contains it
@@ -42,9 +51,12 @@ GROUPS: Final = 12
 NEAR: Final = 512
 BLOCK: Final = 32
 #: The lengths show a change of at least `SHOWN * spread`. It is between `AGREES` times the change of the modules' own
-#: time. The upper factor is large: not all of the work that a module causes is known to be its work.
+#: time. The upper factor is large: not all of the work that a module causes is known to be its work. If all of the
+#: modules change by `LARGE`, it is enough that the lengths of sampled steps differ by less than that from this change.
 SHOWN: Final = 1.5
 AGREES: Final = (0.5, 4.0)
+#: the lengths of unsampled steps and of sampled steps tell the same change if they differ up to this factor
+LIKE: Final = 2.0
 
 
 class _Moved(NamedTuple):
@@ -68,6 +80,34 @@ class _Moved(NamedTuple):
         return self.before_ns * math.expm1(self.log)
 
 
+class _Lengths(NamedTuple):
+    """Logarithms of the lengths of steps: the medians before a change and after it, and the larger spread."""
+
+    before: float
+    after: float
+    spread: float
+
+    @classmethod
+    def of(cls, sides: list[list[float]]) -> "_Lengths":
+        """Return the medians and the larger spread of the values of two sides."""
+        before, after = map(statistics.median, sides)
+        return cls(before, after, max(blocks.misfit(side) / len(side) for side in sides))
+
+    @property
+    def change(self) -> float:
+        """Return by how much the logarithm changed."""
+        return self.after - self.before
+
+    def show(self, gain_ns: float) -> bool:
+        """Return whether the lengths show a change of the modules' own time by `gain_ns`."""
+        seen_ns = math.exp(self.before) * math.expm1(self.change)
+        return AGREES[0] <= seen_ns / gain_ns <= AGREES[1] and abs(self.change) >= SHOWN * self.spread
+
+    def fit(self, gain_ns: float) -> bool:
+        """Return whether a change of the modules' own time by `gain_ns` is not excluded by the lengths."""
+        return abs(self.change - math.log1p(gain_ns / math.exp(self.before))) <= SHOWN * self.spread
+
+
 def shift(same: pl.DataFrame, steps: Steps, found: Ownership | None) -> dict[str, Any] | None:
     """Return a small lasting change of the steps' length, as `shifts.shift` does; None without one.
 
@@ -75,17 +115,78 @@ def shift(same: pl.DataFrame, steps: Steps, found: Ownership | None) -> dict[str
         same: steps with the same records, at least one.
         steps: the steps in use.
         found: the owners of the time of sampled steps; None if no module is known.
+
+    Returns:
+        The items of `shifts.shift`; `before_ms` and `after_ms` are None if only the modules' times show the change.
+        `more` is the number of further modules.
     """
     if found is None or found.basis != "host":
         return None
-    sampled = _grouped(steps)
-    moved = sorted(_moved(sampled, found), key=lambda each: -abs(each.gain_ns))
+    sampled = _grouped(steps, found)
+    times = _times(sampled, found)
+    relative = _relative(times)
+    # several modules that change raise the median movement a little, so only the others tell the speed in the end
+    relative = _relative(times, [each.owner for each in _moved(relative)])
+    moved = sorted(_moved(relative), key=lambda each: -abs(each.gain_ns))
     moved = [each for each in moved if abs(each.gain_ns) >= WORTH * abs(moved[0].gain_ns)]
-    if not 0 < len(moved) <= CHANGED:
+    large = all(abs(each.log) >= math.log(LARGE) for each in moved)
+    most = CHANGED * times["owner"].n_unique() if large else FEW
+    if not 0 < len(moved) <= most:
         return None
     place = moved[0].group
     if any(abs(each.group - place) > 1 or each.log * moved[0].log < 0 for each in moved):
         return None
+    gain_ns = sum(each.gain_ns for each in moved)
+    lengths = _lengths(sampled, relative, place)
+    if abs(gain_ns) < LEAST * math.exp(lengths.before) or -gain_ns >= math.exp(lengths.before):
+        return None
+    told = _of_lengths(same, steps, sampled, place, gain_ns, lengths)
+    if told is None and large and (lengths.show(gain_ns) or lengths.fit(gain_ns)):
+        told = _of_modules(steps, sampled, times, relative, moved)
+    if told is None:
+        return None
+    return {
+        **told,
+        "statistic": f"lower quartiles of up to {NEAR} steps before and after",
+        "more": len(moved[NAMED:]),
+        "modules": [
+            {
+                "module": each.owner,
+                "before_ms": milliseconds(each.before_ns),
+                "after_ms": milliseconds(each.before_ns + each.gain_ns),
+            }
+            for each in moved[:NAMED]
+        ],
+    }
+
+
+def _lengths(sampled: pl.DataFrame, relative: pl.DataFrame, place: int) -> _Lengths:
+    """Return the lengths of sampled steps before a change and after it, at the same speed of the processor.
+
+    Args:
+        sampled: the sampled steps, from `_grouped`.
+        relative: the times of the modules, from `_relative`.
+        place: the number of groups before the change.
+    """
+    length = pl.col("duration_ns").clip(1).cast(pl.Float64).log().median()
+    lengths = sampled.group_by("group").agg(length=length).join(_speeds(relative), on="group").sort("group")
+    logs = lengths["length"] - lengths["speed"]
+    return _Lengths.of([logs[:place].to_list(), logs[place:].to_list()])
+
+
+def _of_lengths(
+    same: pl.DataFrame, steps: Steps, sampled: pl.DataFrame, place: int, gain_ns: float, lengths: _Lengths
+) -> dict[str, Any] | None:
+    """Return the place of a change and the lengths of a step before and after it; None if they do not show the change.
+
+    Args:
+        same: steps with the same records.
+        steps: the steps in use.
+        sampled: the sampled steps, from `_grouped`.
+        place: the number of groups of sampled steps before the change.
+        gain_ns: by how much the modules' own time in a step changed, ns.
+        lengths: the lengths of sampled steps, from `_lengths`.
+    """
     # the change is between the last sampled step before it and the first one after it
     bounds = [sampled.filter(side)["start_ns"] for side in (pl.col("group") < place, pl.col("group") >= place)]
     first, last = (int(same["start_ns"].search_sorted(at)) for at in (bounds[0][-1], bounds[1][0]))
@@ -94,62 +195,107 @@ def shift(same: pl.DataFrame, steps: Steps, found: Ownership | None) -> dict[str
     sides = [blocks.quartiles(side.to_list(), BLOCK) for side in (before, after)]
     if min(map(len, sides)) < blocks.SIDE:
         return None
-    level, later = map(statistics.median, sides)
-    change = sum(each.gain_ns for each in moved) / math.exp(level)
-    seen = math.expm1(later - level)
-    spread = max(blocks.misfit(side) / len(side) for side in sides)
-    agrees = AGREES[0] <= seen / change <= AGREES[1]
-    if abs(change) < LEAST or not agrees or abs(later - level) < SHOWN * spread:
+    found = _Lengths.of(sides)
+    if abs(gain_ns) < LEAST * math.exp(found.before) or not found.show(gain_ns):
+        return None
+    # the speed of the processor may have changed by more than the work
+    if lengths.show(gain_ns) and not 1 / LIKE <= found.change / lengths.change <= LIKE:
         return None
     # the steps of the two groups themselves may lie on either side
     earlier, following = sampled.filter(group=place - 1), sampled.filter(group=place)
-    row = first + BLOCK * blocks.jump(blocks.quartiles(logs[first:last].to_list(), BLOCK), level, later)
+    row = first + BLOCK * blocks.jump(blocks.quartiles(logs[first:last].to_list(), BLOCK), found.before, found.after)
     moment = int(same["start_ns"][min(row, same.height - 1)])
     found_at = change_range.of_lengths(steps, moment, (int(earlier["step"][0]) + 1, int(following["step"][-1])))
     return {
         **change_range.numbers(steps, found_at),
-        "before_ms": milliseconds(math.exp(level)),
-        "after_ms": milliseconds(math.exp(later)),
-        "statistic": f"lower quartiles of up to {NEAR} steps before and after",
-        "modules": [
-            {
-                "module": each.owner,
-                "before_ms": milliseconds(each.before_ns),
-                "after_ms": milliseconds(each.before_ns + each.gain_ns),
-            }
-            for each in moved
-        ],
+        "before_ms": milliseconds(math.exp(found.before)),
+        "after_ms": milliseconds(math.exp(found.after)),
     }
 
 
-def _grouped(steps: Steps) -> pl.DataFrame:
-    """Return the sampled steps after the first `SETTLED` steps, with `group`.
+def _of_modules(
+    steps: Steps, sampled: pl.DataFrame, times: pl.DataFrame, relative: pl.DataFrame, moved: list[_Moved]
+) -> dict[str, Any]:
+    """Return the place of a change that only the modules' times show. It lies in two groups of sampled steps.
 
-    A group has at most `GROUP` consecutive steps. Groups are merged if there are more than `blocks.MOST`.
+    Args:
+        steps: the steps in use.
+        sampled: the sampled steps, from `_grouped`.
+        times: the times of the modules in these steps, from `_times`.
+        relative: the same by group, from `_relative`.
+        moved: the modules that changed.
     """
-    known = steps.table.with_row_index("step")[SETTLED:].filter("recorded").select("step", "start_ns")
+    own = times.filter(pl.col("owner").is_in([each.owner for each in moved]))
+    sums = own.group_by("step", "group").agg(pl.col("self_ns").sum().log().alias("log")).sort("step")
+    values = sums.join(_speeds(relative), on="group", maintain_order="left").select(pl.col("log") - pl.col("speed"))
+    groups, numbers, place = sums["group"], sums["step"], moved[0].group
+    first, at, last = (int(groups.search_sorted(group)) for group in (place - 1, place, place + 1))
+    found = change_range.find(values.to_series().to_list(), at, (first + 1, last - 1))
+    rows = change_range.Range(int(numbers[found.at]), int(numbers[found.first - 1]) + 1, int(numbers[found.last]))
+    return {**change_range.numbers(steps, rows), "before_ms": None, "after_ms": None}
+
+
+def _grouped(steps: Steps, found: Ownership) -> pl.DataFrame:
+    """Return the sampled steps after the first `SETTLED` steps whose owners are known, with `group`.
+
+    The owners of a long run are known for a part of its sampled steps only. A group has at most `GROUP` consecutive
+    steps. Groups of less than half of the usual size are left out: in a long run, these are single steps that are known
+    because they are slow. Groups are merged if there are more than `blocks.MOST`.
+    """
+    table = steps.table.with_row_index("step")[SETTLED:].select("step", "start_ns", "duration_ns")
+    known = table.filter(pl.col("step").is_in(found.by_step["step"].unique().implode()))
     burst = (pl.col("step").diff() != 1).fill_null(True).cum_sum()
     inside = known.with_columns(burst=burst).with_columns(place=pl.int_range(pl.len()).over("burst") // GROUP)
+    size = pl.len().over("burst", "place")
+    inside = inside.with_columns(size=size).filter(pl.col("size") >= pl.col("size").median() / 2)
     groups = inside.with_columns(group=pl.struct("burst", "place").rle_id())
     together = math.ceil(int(groups["group"].n_unique()) / blocks.MOST) or 1
-    return groups.select("step", "start_ns", group=pl.col("group") // together)
+    return groups.select("step", "start_ns", "duration_ns", group=pl.col("group") // together)
 
 
-def _moved(sampled: pl.DataFrame, found: Ownership) -> list[_Moved]:
-    """Return the modules whose time changed, compared with the median movement of all modules."""
+def _times(sampled: pl.DataFrame, found: Ownership) -> pl.DataFrame:
+    """Return the times of the modules that nearly all sampled steps contain: `step`, `owner`, `group` and `self_ns`."""
     times = found.by_step.filter(pl.col("self_ns") > 0).join(sampled, on="step")
     times = times.filter(pl.len().over("owner") >= USUAL * sampled.height)
+    everywhere = pl.col("group").n_unique().over("owner") == sampled["group"].n_unique()
+    return times.filter(everywhere).select("step", "owner", "group", "self_ns")
+
+
+def _relative(times: pl.DataFrame, changed: Sequence[str] = ()) -> pl.DataFrame:
+    """Return the median time of each module in each group: `owner`, `group`, `log`, `speed` and `own`.
+
+    `log` is its logarithm. `speed` is the median movement of all modules in this group, and `own` is `log - speed`.
+
+    Args:
+        times: the times of the modules, from `_times`.
+        changed: modules that do not tell the speed, unless there are no others.
+    """
     medians = times.group_by("owner", "group").agg(pl.col("self_ns").log().median().alias("log"))
-    medians = medians.filter(pl.len().over("owner") == sampled["group"].n_unique())
-    if medians["owner"].n_unique() < MODULES:
+    # one after the other, because Polars computes a window inside of another one for each part of the outer one
+    moved = medians.with_columns(moved=pl.col("log") - pl.col("log").median().over("owner"))
+    others = moved.filter(~pl.col("owner").is_in(changed))
+    speeds = (moved if others.is_empty() else others).group_by("group").agg(speed=pl.col("moved").median())
+    relative = medians.join(speeds, on="group")
+    return relative.with_columns(own=pl.col("log") - pl.col("speed")).sort("owner", "group")
+
+
+def _speeds(relative: pl.DataFrame) -> pl.DataFrame:
+    """Return `group` and its `speed` from the result of `_relative`."""
+    return relative.group_by("group").agg(pl.col("speed").first()).sort("group")
+
+
+def _moved(relative: pl.DataFrame) -> list[_Moved]:
+    """Return the modules whose time changed, compared with the median movement of all modules.
+
+    Args:
+        relative: the times of the modules, from `_relative`.
+    """
+    if relative["owner"].n_unique() < MODULES:
         return []
-    off = pl.col("log") - pl.col("log").median().over("owner")
-    relative = medians.with_columns(own=pl.col("log") - off.median().over("group")).sort("owner", "group")
     # most modules vary by less than the smallest change, so they need no search for one
     varies = pl.col("own").max().over("owner") - pl.col("own").min().over("owner")
-    relative = relative.filter(varies >= math.log(FACTOR))
     moved = []
-    for (owner,), table in relative.group_by("owner", maintain_order=True):
+    for (owner,), table in relative.filter(varies >= math.log(FACTOR)).group_by("owner", maintain_order=True):
         changed = blocks.change(table["own"].to_list(), 1, CLEAR, math.log(FACTOR), GROUPS)
         if changed is None:
             continue

@@ -152,9 +152,19 @@ def _sudden(found: dict[str, Any]) -> str:
     seen = f", seen in {found['together']} sampled steps in a row" if found.get("together") else ""
     begin = f"From {_since(found)} on{seen}"
     if found["before_ms"] is None:
-        return f"{begin}, a step does other work: {_causes(found)}"
+        return f"{begin}, {_other_work(found)}"
     change = _change(found["before_ms"], found["after_ms"])
     return f"{begin}: {change} a step ({found['statistic']}); {_causes(found)}"
+
+
+def _other_work(found: dict[str, Any]) -> str:
+    """Return words about a change that the lengths of the steps do not show."""
+    if "counted" in found:
+        return f"a step does other work: {_causes(found)}"
+    modules = found["modules"]
+    what = "this module takes" if len(modules) == 1 else "these modules take"
+    longer = "longer" if modules[0]["after_ms"] > modules[0]["before_ms"] else "less time"
+    return f"{what} {longer}: {_causes(found)}; the lengths of the steps vary too much to show it"
 
 
 def _since(change: dict[str, Any]) -> str:

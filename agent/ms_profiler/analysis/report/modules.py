@@ -48,7 +48,7 @@ def title(tree: dict[str, Any], processes: int, recorded: int = 0) -> str:
         else "time of a step on the stepping thread"
     )
     if recorded and tree["basis"] == "host":
-        of += f", in the first, the slowest and the last steps ({tree['steps']} of {recorded})"
+        of += f", in the first, the slowest, the last and some other steps ({tree['steps']} of {recorded})"
     if tree["host"]:
         how += "; host: time of a step on the stepping thread"
     whose = f" of pid {tree['process']}" if processes > 1 else ""

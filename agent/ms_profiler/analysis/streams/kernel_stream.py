@@ -1,8 +1,8 @@
 """Read the kernels that ran on the host, batch by batch, and keep as many rows as the timeline can show.
 
 For each kernel, ms-profiler finds its step, its module, and the host span around it. All kernels count for the sums and
-for the states of the steps. If there are more than `MOST` kernels, only the rows of the first, the slowest and the last
-steps are kept. `driver.thinning` chooses spans in the same way.
+for the states of the steps. If there are more than `MOST` kernels, only the rows of the first, the slowest, the last
+and some other steps are kept. `driver.thinning` chooses spans in the same way.
 """
 
 from collections.abc import Iterator

@@ -58,8 +58,8 @@ def left_out(measures: Measures) -> str:
         return ""
     whole = measures.steps.recorded.height
     return (
-        f"{path(measures)} holds the spans and kernels of {len(detailed)} of {whole} steps, the first, the "
-        "slowest and the last: sums over it are sums over these steps. --export parquet writes every span; "
+        f"{path(measures)} holds the spans and kernels of {len(detailed)} of {whole} steps, the first, the slowest, "
+        "the last and some others: sums over it are sums over these steps. --export parquet writes every span; "
         "api_statistic.csv has the sums over all."
     )
 
