@@ -178,12 +178,24 @@ def test_a_module_that_no_length_shows_is_named_unless_the_machine_got_busier(mo
     lines = changes.lines(found)
     assert lines == (
         [
-            f"From about step {CHANGE} (between {CHANGE - 20} and {CHANGE}) on, this module takes longer: net.1 2.000 "
+            f"From about step {CHANGE} (between {CHANGE - 20} and {CHANGE}) on, one module takes longer: net.1 2.000 "
             "ms -> 20.000 ms, and 1 more; the lengths of the steps vary too much to show it"
         ]
         if named
         else []
     )
+
+
+@pytest.mark.parametrize(("queued", "stays"), [(18, False), (0.5, True)])
+def test_a_phase_that_no_length_shows_is_named_unless_the_machine_got_busier(monkeypatch, queued, stays):
+    change = {"step": CHANGE, "earliest": CHANGE, "latest": CHANGE, "before_ms": None, "after_ms": None, "modules": []}
+    change |= {"statistic": "", "more": 0, "phases": [{"phase": "data", "before_ms": 2.0, "after_ms": 20.0}]}
+    monkeypatch.setattr(lasting.shifts, "shift", lambda *_: change)
+    found = lasting.summary(*run(18, queued, ran=18 - queued, others=(0.2, 1.5) if queued > 1 else (0.2, 0.2)))
+    assert [line.split(";")[0] for line in changes.lines(found)] == [
+        f"From step {CHANGE} on, one part takes longer: waiting for data 2.000 ms -> 20.000 ms"
+    ] * stays
+    assert stays or found["shift"] is None
 
 
 #: The job has one processor, which it shares with two other programs from step 200 on.

@@ -344,6 +344,30 @@ def test_modules_show_no_small_change_while_only_the_speed_of_the_machine_change
     assert found is None or not found["modules"]
 
 
+@pytest.mark.parametrize(("category", "phase"), [(Category.DATA, "data"), (None, "other")])
+@pytest.mark.parametrize("seed", range(3))
+def test_a_phase_is_found_while_the_speed_of_the_machine_changes_by_more(category, phase, seed):
+    """The modules take 0.4 ms. From step 15,000 on, waits for data or other code takes 0.15 ms in place of 0.05 ms."""
+    speed, numbers = speeds(seed), bursts(20_000)
+
+    def aside(number):
+        return int(50_000 * (3 if number >= 15_000 else 1) * speed(number))
+
+    lengths = [int(450_000 * speed(number)) + aside(number) for number in range(20_000)]
+    steps, owners = twenty(lengths, numbers, lambda owner, number: speed(number), seed=seed)
+    rows = []
+    for number, start in zip(numbers, steps.table["start_ns"].gather(numbers), strict=True):
+        middle, end = start + aside(number), start + lengths[number]
+        known = {"process": 1, "thread": 1, "parent": None}
+        rows += [known | {"category": int(category), "start_ns": start, "end_ns": middle}] if category else []
+        rows.append(known | {"category": int(Category.FORWARD), "start_ns": middle, "end_ns": end})
+    found = shifts.shift(steps, owners, pl.DataFrame(rows, schema_overrides=tables.SPANS))
+    (part,) = found["phases"]
+    assert (part["phase"], found["modules"]) == (phase, [])
+    assert found["earliest"] <= 15_000 <= found["latest"]
+    assert part["after_ms"] / part["before_ms"] == pytest.approx(3, rel=0.1)
+
+
 @pytest.mark.parametrize("factor", [1.4, 3.0])
 def test_a_module_is_found_if_owners_are_known_for_half_of_the_sampled_steps_only(factor):
     """In a long run, the fine-grained records of some sampled steps alone are examined: of every second burst here.

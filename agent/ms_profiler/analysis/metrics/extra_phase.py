@@ -14,6 +14,7 @@ from ms_profiler.analysis.metrics import (
     intervals,
     launch_counts,
     phases,
+    sampling,
     scheduling,
 )
 from ms_profiler.analysis.metrics.steps import Steps, stepping
@@ -63,11 +64,9 @@ def where(
         all of them are phases of the model, which tells no more than that all of the step takes longer.
     """
     nothing: dict[str, Any] = {"phase": None, "outside": None, "callback": None, "calls": None, "parts": []}
-    table = steps.table.with_columns(inside=longer)
-    content = table.filter("inside")["content"].mode().sort()[0]
-    rows = table.with_row_index("step").filter(content=content).select("step", "inside", "duration_ns").drop_nulls()
+    rows = _compared(steps, longer, spans)
     rows = rows.filter(pl.col("duration_ns") <= FAR * pl.col("duration_ns").median().over("inside"))
-    if rows["inside"].all():
+    if rows["inside"].n_unique() < 2:
         return nothing
     sides = [rows.filter(side) for side in (pl.col("inside"), ~pl.col("inside"))]
     slow, usual = (statistics.fmean(side["duration_ns"].to_list()) for side in sides)
@@ -99,6 +98,28 @@ def where(
     if not told or all(part in phases.COMPUTING for _, part in listed):
         return nothing
     return nothing | {"parts": [{"part": part, "share": round(share, 6)} for share, part in listed]}
+
+
+def _compared(steps: Steps, longer: pl.Series, spans: pl.DataFrame) -> pl.DataFrame:
+    """Return the steps that are compared, all with the same records: `step`, `inside` and `duration_ns`.
+
+    While hooks rest, the phases of a step are not recorded. So if most steps are of this kind, the sampled ones are
+    compared, if there are at least `KINDS` of them on either side.
+
+    Args:
+        steps: the steps in use.
+        longer: for each of them, whether it is one of the longer steps; None for a step that is not compared.
+        spans: table of the run's spans.
+    """
+    table = steps.table.with_row_index("step").with_columns(inside=longer).drop_nulls("inside")
+    left_out = table.filter(~pl.col("recorded"))
+    if left_out.height > table.height / 2 and 2 * int(sampling.rested(steps, spans, left_out).sum()) > left_out.height:
+        table = table.filter("recorded")
+        if min(table.filter(inside=side).height for side in (True, False)) < KINDS:
+            table = table.clear()
+    contents = table.filter("inside")["content"].mode().sort()
+    same = table.filter(pl.col("content").is_in(contents.head(1).implode()))
+    return same.select("step", "inside", "duration_ns")
 
 
 def _uses(steps: Steps, outside: pl.DataFrame, counts: tuple[int, int], looks: pl.DataFrame | None) -> dict[str, float]:

@@ -105,7 +105,8 @@ def _explained(
     if change.get("machine"):
         return change
     change = _listed(alike_changes.told(change, lengths_ms, later, steps, found, spans), change)
-    if change["modules"] or change.get("operators") or change["alike"] or not later.any():
+    named = change["modules"] or change.get("operators") or change.get("phases")
+    if named or change["alike"] or not later.any():
         return change
     known = () if recording is None else (recording.looks, recording.names)
     return change | extra_phase.where(steps, later if longer else ~later, spans, *known)
@@ -129,10 +130,16 @@ def _beyond_waits(
     """
     if recording is None:
         return change
-    modules = change["modules"]
-    longer = modules[0]["after_ms"] > modules[0]["before_ms"]
-    told = _listed(machine_changes.told(change, later, longer, recording, steps, found), change)
-    return told if told["modules"] else None
+    phased = [{"module": each["phase"], **each} for each in change.get("phases", ())]
+    every = change | {"modules": change["modules"] + phased}
+    longer = every["modules"][0]["after_ms"] > every["modules"][0]["before_ms"]
+    told = machine_changes.told(every, later, longer, recording, steps, found)
+    kept = [each for each in change["modules"] if each in told["modules"]]
+    aside = [each for each, item in zip(change.get("phases", ()), phased, strict=True) if item in told["modules"]]
+    told = _listed(told | {"modules": kept} | ({"phases": aside} if aside else {}), change)
+    if not aside:
+        told.pop("phases", None)
+    return told if kept or aside else None
 
 
 def _listed(change: dict[str, Any], before: dict[str, Any]) -> dict[str, Any]:

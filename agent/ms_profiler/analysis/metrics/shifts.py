@@ -99,7 +99,7 @@ def shift(steps: Steps, found: Ownership | None, spans: pl.DataFrame) -> dict[st
     else:
         by_share = _of_phases(same, spans, steps, size)
         if by_share is None:
-            return small_shifts.shift(same, steps, found)
+            return small_shifts.shift(same, steps, found, spans)
         return _stated(steps, found, *by_share, "the fastest tenth of the steps before and after")
     place = _place(steps, about, by_module)
     row = int(same["start_ns"].search_sorted(steps.table["start_ns"][place.at]))

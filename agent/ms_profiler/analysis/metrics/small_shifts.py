@@ -17,9 +17,10 @@ from typing import Any, Final, NamedTuple
 
 import polars as pl
 
-from ms_profiler.analysis.metrics import blocks, change_range
+from ms_profiler.analysis.metrics import blocks, change_range, phases
 from ms_profiler.analysis.metrics.ownership import Ownership
 from ms_profiler.analysis.metrics.steps import Steps, milliseconds
+from ms_profiler.store.format import Category
 
 #: Largest number of consecutive sampled steps in a group. Steps of one burst are disturbed together, so the median of a
 #: burst is one value.
@@ -57,13 +58,18 @@ SHOWN: Final = 1.5
 AGREES: Final = (0.5, 4.0)
 #: the lengths of unsampled steps and of sampled steps tell the same change if they differ up to this factor
 LIKE: Final = 2.0
+#: phases whose times are compared with those of the modules: in the other phases, modules and optimizers own the time
+ASIDE: Final = (phases.OTHER, phases.NAMES[Category.DATA])
+#: begins the names of phases among those of modules
+PHASE: Final = "phase "
+_ASIDE: Final = {PHASE + phase: phase for phase in ASIDE}
 
 
 class _Moved(NamedTuple):
-    """A module whose time changed.
+    """A module or phase whose time changed.
 
     Attributes:
-        owner: the module.
+        owner: the module, or a key of `_ASIDE`.
         group: the number of groups of sampled steps before the change.
         before_ns: the median of its times in a step before the change.
         log: the logarithm of the factor by which its time changed, compared with the other modules.
@@ -78,6 +84,10 @@ class _Moved(NamedTuple):
     def gain_ns(self) -> float:
         """Return by how much its time in a step changed, ns."""
         return self.before_ns * math.expm1(self.log)
+
+    def times_ms(self) -> dict[str, float]:
+        """Return its time in a step before the change and after it, milliseconds."""
+        return {"before_ms": milliseconds(self.before_ns), "after_ms": milliseconds(self.before_ns + self.gain_ns)}
 
 
 class _Lengths(NamedTuple):
@@ -108,22 +118,26 @@ class _Lengths(NamedTuple):
         return abs(self.change - math.log1p(gain_ns / math.exp(self.before))) <= SHOWN * self.spread
 
 
-def shift(same: pl.DataFrame, steps: Steps, found: Ownership | None) -> dict[str, Any] | None:
+def shift(same: pl.DataFrame, steps: Steps, found: Ownership | None, spans: pl.DataFrame) -> dict[str, Any] | None:
     """Return a small lasting change of the steps' length, as `shifts.shift` does; None without one.
 
     Args:
         same: steps with the same records, at least one.
         steps: the steps in use.
         found: the owners of the time of sampled steps; None if no module is known.
+        spans: table of the run's spans, with the columns of `tables.SPANS`.
 
     Returns:
-        The items of `shifts.shift`; `before_ms` and `after_ms` are None if only the modules' times show the change.
-        `more` is the number of further modules.
+        The items of `shifts.shift`; `before_ms` and `after_ms` are None if only the times of modules and phases show
+        the change. `more` is the number of further modules. `phases`, if any of `ASIDE` changed: a list of `phase`,
+        `before_ms` and `after_ms`.
     """
     if found is None or found.basis != "host":
         return None
     sampled = _grouped(steps, found)
-    times = _times(sampled, found)
+    if sampled["group"].n_unique() < GROUPS:
+        return None
+    times = _times(sampled, found.by_step, steps, spans)
     relative = _relative(times)
     # several modules that change raise the median movement a little, so only the others tell the speed in the end
     relative = _relative(times, [each.owner for each in _moved(relative)])
@@ -145,18 +159,13 @@ def shift(same: pl.DataFrame, steps: Steps, found: Ownership | None) -> dict[str
         told = _of_modules(steps, sampled, times, relative, moved)
     if told is None:
         return None
+    named, aside = ([each for each in moved if (each.owner in _ASIDE) is side] for side in (False, True))
     return {
         **told,
         "statistic": f"lower quartiles of up to {NEAR} steps before and after",
-        "more": len(moved[NAMED:]),
-        "modules": [
-            {
-                "module": each.owner,
-                "before_ms": milliseconds(each.before_ns),
-                "after_ms": milliseconds(each.before_ns + each.gain_ns),
-            }
-            for each in moved[:NAMED]
-        ],
+        "more": len(named[NAMED:]),
+        "modules": [{"module": each.owner, **each.times_ms()} for each in named[:NAMED]],
+        **({"phases": [{"phase": _ASIDE[each.owner], **each.times_ms()} for each in aside]} if aside else {}),
     }
 
 
@@ -253,16 +262,29 @@ def _grouped(steps: Steps, found: Ownership) -> pl.DataFrame:
     return groups.select("step", "start_ns", "duration_ns", group=pl.col("group") // together)
 
 
-def _times(sampled: pl.DataFrame, found: Ownership) -> pl.DataFrame:
-    """Return the times of the modules that nearly all sampled steps contain: `step`, `owner`, `group` and `self_ns`."""
-    times = found.by_step.filter(pl.col("self_ns") > 0).join(sampled, on="step")
+def _times(sampled: pl.DataFrame, owned: pl.DataFrame, steps: Steps, spans: pl.DataFrame) -> pl.DataFrame:
+    """Return the times of the modules, and those of the phases `ASIDE`, that nearly all sampled steps contain.
+
+    Args:
+        sampled: the sampled steps, from `_grouped`.
+        owned: the time of each owner in each sampled step.
+        steps: the steps in use.
+        spans: table of the run's spans.
+
+    Returns:
+        `step`, `owner` (a key of `_ASIDE` for a phase), `group` and `self_ns`.
+    """
+    aside = phases.by_step(phases.pieces(spans, steps)).filter(pl.col("phase").is_in(ASIDE))
+    aside = aside.select("step", owner=PHASE + pl.col("phase"), self_ns="duration_ns")
+    every = pl.concat([owned.select("step", "owner", "self_ns"), aside], how="vertical_relaxed")
+    times = every.filter(pl.col("self_ns") > 0).join(sampled, on="step")
     times = times.filter(pl.len().over("owner") >= USUAL * sampled.height)
     everywhere = pl.col("group").n_unique().over("owner") == sampled["group"].n_unique()
     return times.filter(everywhere).select("step", "owner", "group", "self_ns")
 
 
 def _relative(times: pl.DataFrame, changed: Sequence[str] = ()) -> pl.DataFrame:
-    """Return the median time of each module in each group: `owner`, `group`, `log`, `speed` and `own`.
+    """Return the median time of each module and phase in each group: `owner`, `group`, `log`, `speed` and `own`.
 
     `log` is its logarithm. `speed` is the median movement of all modules in this group, and `own` is `log - speed`.
 
@@ -273,8 +295,9 @@ def _relative(times: pl.DataFrame, changed: Sequence[str] = ()) -> pl.DataFrame:
     medians = times.group_by("owner", "group").agg(pl.col("self_ns").log().median().alias("log"))
     # one after the other, because Polars computes a window inside of another one for each part of the outer one
     moved = medians.with_columns(moved=pl.col("log") - pl.col("log").median().over("owner"))
-    others = moved.filter(~pl.col("owner").is_in(changed))
-    speeds = (moved if others.is_empty() else others).group_by("group").agg(speed=pl.col("moved").median())
+    modules = moved.filter(~pl.col("owner").is_in([*_ASIDE]))
+    others = modules.filter(~pl.col("owner").is_in(changed))
+    speeds = (modules if others.is_empty() else others).group_by("group").agg(speed=pl.col("moved").median())
     relative = medians.join(speeds, on="group")
     return relative.with_columns(own=pl.col("log") - pl.col("speed")).sort("owner", "group")
 
@@ -285,12 +308,12 @@ def _speeds(relative: pl.DataFrame) -> pl.DataFrame:
 
 
 def _moved(relative: pl.DataFrame) -> list[_Moved]:
-    """Return the modules whose time changed, compared with the median movement of all modules.
+    """Return the modules and phases whose time changed, compared with the median movement of all modules.
 
     Args:
         relative: the times of the modules, from `_relative`.
     """
-    if relative["owner"].n_unique() < MODULES:
+    if relative.filter(~pl.col("owner").is_in([*_ASIDE]))["owner"].n_unique() < MODULES:
         return []
     # most modules vary by less than the smallest change, so they need no search for one
     varies = pl.col("own").max().over("owner") - pl.col("own").min().over("owner")

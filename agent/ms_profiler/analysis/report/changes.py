@@ -32,6 +32,8 @@ _PARTS: Final = {
     bounds.HOST: "code outside of all phases",
     DATA: "waiting for data",
 }
+#: phase of which only the time is known -> words for it
+_PHASES: Final = {OTHER: "time outside of all phases", DATA: _PARTS[DATA]}
 
 
 def lines(summary: dict[str, Any]) -> list[str]:
@@ -161,9 +163,10 @@ def _other_work(found: dict[str, Any]) -> str:
     """Return words about a change that the lengths of the steps do not show."""
     if "counted" in found:
         return f"a step does other work: {_causes(found)}"
-    modules = found["modules"]
-    what = "this module takes" if len(modules) == 1 else "these modules take"
-    longer = "longer" if modules[0]["after_ms"] > modules[0]["before_ms"] else "less time"
+    parts = [*found["modules"], *found.get("phases", ())]
+    longer = "longer" if parts[0]["after_ms"] > parts[0]["before_ms"] else "less time"
+    noun = "part" if found.get("phases") else "module"
+    what = f"one {noun} takes" if len(parts) == 1 else f"these {noun}s take"
     return f"{what} {longer}: {_causes(found)}; the lengths of the steps vary too much to show it"
 
 
@@ -206,7 +209,9 @@ def _mainly(found: dict[str, Any], change_ms: float) -> str:
 def _whose(found: dict[str, Any]) -> str:
     counted = found.get("counted", "")
     operators = found.get("operators", ())
-    parts = [(item["module"], item) for item in found["modules"]] + [(item["operator"], item) for item in operators]
+    parts = [(item["module"], item) for item in found["modules"]]
+    parts += [(_PHASES.get(item["phase"], item["phase"]), item) for item in found.get("phases", ())]
+    parts += [(item["operator"], item) for item in operators]
     names = [f"{name} {_change(item['before_ms'], item['after_ms'])}{_work(item, counted)}" for name, item in parts]
     more = f", and {found['more']} more" if found.get("more") else ""
     where = "outside of all phases: " if operators else ""
