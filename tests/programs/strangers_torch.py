@@ -287,11 +287,13 @@ class Lion(torch.optim.Optimizer):
             for parameter in group["params"]:
                 state = self.state[parameter]
                 if not state:
-                    state["average"] = torch.zeros_like(parameter)
-                average = state["average"]
+                    state["average"], state["slow"] = torch.zeros_like(parameter), parameter.clone()
+                average, slow = state["average"], state["slow"]
                 update = average.clone().mul_(0.9).add_(parameter.grad, alpha=0.1).sign_()
                 parameter.mul_(0.9999).add_(update, alpha=-group["lr"]).clamp_(-10, 10)
                 average.mul_(0.99).add_(parameter.grad, alpha=0.01)
+                slow.mul_(0.9).add_(parameter, alpha=0.1)
+                parameter.mul_(0.99).add_(slow, alpha=0.01)
 
 
 def deep():

@@ -241,7 +241,10 @@ def _of_modules(
     first, at, last = (int(groups.search_sorted(group)) for group in (place - 1, place, place + 1))
     found = change_range.find(values.to_series().to_list(), at, (first + 1, last - 1))
     rows = change_range.Range(int(numbers[found.at]), int(numbers[found.first - 1]) + 1, int(numbers[found.last]))
-    return {**change_range.numbers(steps, rows), "before_ms": None, "after_ms": None}
+    told = {**change_range.numbers(steps, rows), "before_ms": None, "after_ms": None}
+    # the change lies between two sampled steps for certain
+    exact = {"after_step": int(steps.table["number"][rows.first - 1])} if found.first == found.last else {}
+    return told | exact
 
 
 def _grouped(steps: Steps, found: Ownership) -> pl.DataFrame:
