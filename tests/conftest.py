@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 import subprocess
 import sys
 import tempfile
@@ -21,6 +22,24 @@ import polars  # noqa: E402
 polars.thread_pool_size()  # makes the threads
 if given is None:
     del os.environ[THREADS]  # the commands that the tests start choose for themselves
+
+over = polars.Expr.over
+
+
+def checked_over(self, *keys, **options):
+    """Fail on a window inside of another one that has further keys.
+
+    Polars computes the inner window for each part of the outer one, which divides the parts of the inner one.
+    """
+    outer = [key for each in keys for key in (each if isinstance(each, (list, tuple)) else [each])]
+    texts = [f'col("{key}")' if isinstance(key, str) else str(key) for key in outer]
+    for inner in re.findall(r"\.over\((?:partition_by: )?\[(.*?)\]", str(self)):
+        lacking = [text for text in texts if text not in inner]
+        assert not lacking, f"the window over {inner} is inside of one over {lacking}: compute it first"
+    return over(self, *keys, **options)
+
+
+setattr(polars.Expr, "over", checked_over)  # noqa: B010
 
 from ms_profiler.analysis.comparison import runs  # noqa: E402
 from ms_profiler.analysis.driver import engine  # noqa: E402
