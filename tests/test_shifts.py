@@ -53,6 +53,14 @@ def test_a_change_is_found_with_its_module(change, factor):
     assert module["after_ms"] - module["before_ms"] == pytest.approx(factor - 1, abs=0.01)
 
 
+@pytest.mark.parametrize(("factor", "told"), [(0.97, False), (1.06, True)])
+def test_a_module_that_takes_longer_explains_no_shorter_steps(monkeypatch, factor, told):
+    share = shifts._Share(1_500, 0.06, (1_500, 1_500))
+    monkeypatch.setattr(shifts, "_of_modules", lambda *_: share)
+    found = shifts.shift(made(noisy(3_000, 1_500, factor)), None, NO_SPANS)
+    assert (found is not None) is told
+
+
 def test_modules_that_are_no_longer_called_make_no_other_module_seem_longer():
     """A job drops its second network: steps become shorter, and the share of the first network rises."""
     chance, change = random.Random(3), 1_200

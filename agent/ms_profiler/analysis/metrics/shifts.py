@@ -97,16 +97,26 @@ def shift(steps: Steps, found: Ownership | None, spans: pl.DataFrame) -> dict[st
     elif by_module is not None and module_at is not None:
         about, expected = module_at, by_module.change
     else:
-        by_share = _of_phases(same, spans, steps, size)
-        if by_share is None:
-            return small_shifts.shift(same, steps, found, spans)
-        return _stated(steps, found, *by_share, "the fastest tenth of the steps before and after")
+        return _of_others(same, steps, found, spans, size)
     place = _place(steps, about, by_module)
     row = int(same["start_ns"].search_sorted(steps.table["start_ns"][place.at]))
     width, levels = _around(logs, min(max(row, 1), same.height - 1), expected)
+    # the lengths at this place may show another change than that of the module
+    if expected is not None and _change(levels) / expected < ABRUPT:
+        return _of_others(same, steps, found, spans, size)
     before, after = map(math.exp, levels)
     of = "the steps" if width >= same.height else f"up to {width} steps"
     return _stated(steps, found, place, (before, after), f"medians of {of} before and after")
+
+
+def _of_others(
+    same: pl.DataFrame, steps: Steps, found: Ownership | None, spans: pl.DataFrame, size: int
+) -> dict[str, Any] | None:
+    """Return the change that the shares of phases show, or a small one (`small_shifts`), in the form of `shift`."""
+    by_share = _of_phases(same, spans, steps, size)
+    if by_share is None:
+        return small_shifts.shift(same, steps, found, spans)
+    return _stated(steps, found, *by_share, "the fastest tenth of the steps before and after")
 
 
 def _place(steps: Steps, about: change_range.Range, by_module: _Share | None) -> change_range.Range:
