@@ -28,6 +28,7 @@ def run(
     basis="host",
     every=1,
     beside=(0.0, 0.0),
+    always=0.0,
 ):
     """Return a run whose steps of 10 ms become longer, as arguments of `lasting.summary`.
 
@@ -42,6 +43,7 @@ def run(
         basis: what the times of modules measure.
         beside: the number of processors that other threads of the process use, before and after.
         every: the stepping thread waits for a processor in one of so many steps, and as much longer in this step.
+        always: the time by which it waits longer in each step, ms.
     """
     chance = random.Random(3)
     more = [step / COUNT if gradual else float(step >= CHANGE) for step in range(COUNT)]
@@ -51,7 +53,9 @@ def run(
     for number, ((start, end), part) in enumerate(zip(bounds, more, strict=True)):
         took = MS * (9 + ran * part)
         ran_ns += int(took)
-        looks.append((1, 1, end, end, ran_ns, int(queued * part * MS) * every * (number % every == 0)))
+        looks.append(
+            (1, 1, end, end, ran_ns, int(queued * part * MS) * every * (number % every == 0) + int(always * part * MS))
+        )
         used = others[0] + (others[1] - others[0]) * part
         own = took / (end - start) + beside[0] + (beside[1] - beside[0]) * part
         rates = {host_metrics.USER: own, host_metrics.IDLE: 2 - used - own}
@@ -138,9 +142,10 @@ def test_a_module_is_named_where_waits_explain_little_of_its_growth():
     assert "; net.1 " in line and "; from there on, other processes used " in line
 
 
-def test_waits_of_few_steps_are_told_by_their_mean():
-    """Most short steps have no wait for a processor, before a change and after it: so the median is 0 on both sides."""
-    found = lasting.summary(*run(18, 6, every=3, threads=4))
+@pytest.mark.parametrize("always", [0.0, 0.001])
+def test_waits_of_few_steps_are_told_by_their_mean(always):
+    """Most short steps have no wait for a processor, or hardly any, before a change and after it."""
+    found = lasting.summary(*run(18, 6, every=3, threads=4, always=always))
     waited = found["shift"]["machine"]["waited_ms"]
     assert (waited["before"], waited["after"]) == (0, pytest.approx(6, rel=0.05))
     (line,) = changes.lines(found)

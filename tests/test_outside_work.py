@@ -130,8 +130,9 @@ def test_a_clipping_of_gradients_that_begins_at_a_step_of_a_real_job_is_named(la
     assert f"outside of all phases: {names[0]} 0.000 ms -> " in line and "in place of 0)" in line
 
 
+@pytest.mark.parametrize("phases", [False, True])
 @pytest.mark.parametrize("longer_at", [600, 100])
-def test_the_lengths_and_the_operators_tell_one_change_where_they_agree(longer_at):
+def test_the_lengths_and_the_operators_tell_one_change_where_they_agree(monkeypatch, longer_at, phases):
     """The script calls more operators from step 600 on, and the steps become longer there, or at another step."""
     steps, spans = run(
         1_000,
@@ -140,6 +141,9 @@ def test_the_lengths_and_the_operators_tell_one_change_where_they_agree(longer_a
         length=lambda number: MS * (3 if number >= longer_at else 2),
         spread=0.05,
     )
+    if phases:  # operators say more than the time of their phase
+        known, grown = lasting.shifts.shift, {"phases": [{"phase": "other", "before_ms": 0.1, "after_ms": 0.6}]}
+        monkeypatch.setattr(lasting.shifts, "shift", lambda *given: known(*given) | grown)
     recording = SimpleNamespace(
         host=pl.DataFrame(schema=tables.HOST),
         looks=pl.DataFrame(schema=tables.LOOKS),
@@ -154,3 +158,4 @@ def test_the_lengths_and_the_operators_tell_one_change_where_they_agree(longer_a
     assert told is (shift if longer_at == 600 else work)
     assert [each["operator"] for each in told["operators"]] == ["aten::norm"]
     assert sum("outside of all phases: aten::norm 0.000 ms -> " in line for line in changes.lines(summary)) == 1
+    assert ("phases" in shift) is (phases and longer_at != 600)

@@ -13,6 +13,7 @@ from ms_profiler.analysis.metrics import (
     extra_phase,
     machine_changes,
     outside_work,
+    phases,
     shifts,
     slowing,
     work_changes,
@@ -199,7 +200,8 @@ def _changes(
         return {"shift": shift or work, "work_change": work if shift else None, "slowing": None}
     if not far and not shift["modules"] and "operators" in work:
         told = {name: work[name] for name in ("operators", "counted", "more")}
-        return {"shift": shift | told, "work_change": None, "slowing": None}
+        aside = [each for each in shift.pop("phases", ()) if each["phase"] != phases.OTHER]  # the operators are there
+        return {"shift": shift | told | ({"phases": aside} if aside else {}), "work_change": None, "slowing": None}
     if far or not common:
         return {"shift": shift, "work_change": work, "slowing": None}
     # both tell one change; the numbers of operators tell for certain between which steps it lies

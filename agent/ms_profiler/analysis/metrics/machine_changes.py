@@ -30,6 +30,8 @@ WAITS: Final = 0.1
 #: blocked for at least the part `SLEPT` of the change: they hold what it waits for, such as Python's interpreter lock.
 BESIDE: Final = 0.5
 SLEPT: Final = 0.5
+#: the median wait in a step is stated if it grew by more than this part of the growth of the mean wait
+MEDIAN: Final = 0.5
 #: a module takes longer for certain if waits for a processor make up at most this part of its growth
 EXPLAINED: Final = 0.5
 
@@ -123,9 +125,10 @@ class _Load:
 
     def stated(self) -> dict[str, Any] | None:
         """Return how the machine got busier, in the form of the summary; None if no number grew."""
-        risen, waited = self.risen, self.each(self.load.queued)
-        if waited.rise(self._longer) <= 0:  # most short steps have no wait at all
-            waited = self.mean(self.load.queued)
+        risen, waited, mean = self.risen, self.each(self.load.queued), self.mean(self.load.queued)
+        # most short steps have no wait at all, and some have a long one
+        if waited.rise(self._longer) <= MEDIAN * mean.rise(self._longer):
+            waited = mean
         if not risen and self.beside is None and not (self.load.known and waited.rise(self._longer) > 0):
             return None
         before, after = (milliseconds(seconds * 1e9) for seconds in waited)
