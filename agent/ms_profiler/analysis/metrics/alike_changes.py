@@ -11,7 +11,6 @@ import polars as pl
 from ms_profiler.analysis.metrics import common_factor, phases, shifts
 from ms_profiler.analysis.metrics.ownership import Ownership
 from ms_profiler.analysis.metrics.steps import Steps
-from ms_profiler.store.format import Category
 
 #: a part is examined only if at least this part of the recorded steps on either side contains it
 USUAL: Final = 0.9
@@ -23,8 +22,6 @@ AGAINST: Final = 0.25
 MOST: Final = 0.5
 SOME: Final = 0.2
 BEYOND: Final = 0.1
-#: phases without modules: code outside of all phases, and batches, which the stepping thread itself may make
-ASIDE: Final = (phases.OTHER, phases.NAMES[Category.DATA])
 #: the factor by which the time of a part changed
 RATIO: Final = pl.col("after_ns") / pl.col("before_ns")
 
@@ -65,8 +62,7 @@ def told(
         return nothing
     computing_ns = float(parts["before_ns"].sum())
     if found.basis == "host":
-        times = phases.by_step(phases.pieces(spans, steps)).filter(pl.col("phase").is_in(ASIDE))
-        outside = times.rename({"duration_ns": "self_ns"}).pipe(shifts.medians, "phase", *sides).pipe(_usual)
+        outside = phases.aside(spans, steps).pipe(shifts.medians, "phase", *sides).pipe(_usual)
         known = outside.select(RATIO, "before_ns").iter_rows()
         computing_ns += sum(time for ratio, time in known if common_factor.agrees(ratio, factor))
     expected = factor * pl.col("before_ns")

@@ -39,6 +39,9 @@ COMPUTING: Final = tuple(
     NAMES[category] for category in (Category.GRAPH, Category.FORWARD, Category.BACKWARD, Category.OPTIMIZER)
 )
 
+#: phases whose time no module or optimizer owns: waits for data, and the time outside of all phases
+ASIDE: Final = (OTHER, NAMES[Category.DATA])
+
 
 def pieces(spans: pl.DataFrame, steps: Steps) -> pl.DataFrame:
     """Cut the recorded steps into intervals of one phase each. The intervals of a step add up to its exact length.
@@ -115,6 +118,17 @@ def by_step(cut: pl.DataFrame) -> pl.DataFrame:
         .agg((pl.col("end_ns") - pl.col("start_ns")).sum().alias("duration_ns"))
         .sort("step", "phase")
     )
+
+
+def aside(spans: pl.DataFrame, steps: Steps) -> pl.DataFrame:
+    """Return the time of the phases `ASIDE` in each recorded step: `step`, `phase`, `self_ns`.
+
+    Args:
+        spans: table of the run's spans, with the columns of `tables.SPANS`.
+        steps: the steps in use.
+    """
+    times = by_step(pieces(spans, steps)).filter(pl.col("phase").is_in(ASIDE))
+    return times.rename({"duration_ns": "self_ns"})
 
 
 def compiling(times: pl.DataFrame) -> list[int]:

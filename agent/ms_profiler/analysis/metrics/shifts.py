@@ -220,7 +220,7 @@ def _of_modules(same: pl.DataFrame, logs: pl.Series, steps: Steps, found: Owners
         return None
     # the owners of a long run are known for a part of its sampled steps only
     known = steps.table.with_row_index("step").select("step", "start_ns", "duration_ns")
-    known = known.filter(pl.col("step").is_in(found.by_step["step"].unique().implode()))
+    known = known.join(found.by_step, on="step", how="semi", maintain_order="left")
     each = found.by_step.join(known, on="step")
     # a module that the job no longer calls would make all other modules seem to change
     each = each.filter(pl.len().over("owner") >= USUAL * known.height)

@@ -20,7 +20,6 @@ import polars as pl
 from ms_profiler.analysis.metrics import blocks, change_range, phases
 from ms_profiler.analysis.metrics.ownership import Ownership
 from ms_profiler.analysis.metrics.steps import Steps, milliseconds
-from ms_profiler.store.format import Category
 
 #: Largest number of consecutive sampled steps in a group. Steps of one burst are disturbed together, so the median of a
 #: burst is one value.
@@ -58,11 +57,9 @@ SHOWN: Final = 1.5
 AGREES: Final = (0.5, 4.0)
 #: the lengths of unsampled steps and of sampled steps tell the same change if they differ up to this factor
 LIKE: Final = 2.0
-#: phases whose times are compared with those of the modules: in the other phases, modules and optimizers own the time
-ASIDE: Final = (phases.OTHER, phases.NAMES[Category.DATA])
-#: begins the names of phases among those of modules
+#: begins the names of the phases `phases.ASIDE`, whose times are compared with those of the modules
 PHASE: Final = "phase "
-_ASIDE: Final = {PHASE + phase: phase for phase in ASIDE}
+_ASIDE: Final = {PHASE + phase: phase for phase in phases.ASIDE}
 
 
 class _Moved(NamedTuple):
@@ -129,8 +126,8 @@ def shift(same: pl.DataFrame, steps: Steps, found: Ownership | None, spans: pl.D
 
     Returns:
         The items of `shifts.shift`; `before_ms` and `after_ms` are None if only the times of modules and phases show
-        the change. `more` is the number of further modules. `phases`, if any of `ASIDE` changed: a list of `phase`,
-        `before_ms` and `after_ms`.
+        the change. `more` is the number of further modules. `phases`, if any of `phases.ASIDE` changed: a list of
+        `phase`, `before_ms` and `after_ms`.
     """
     if found is None or found.basis != "host":
         return None
@@ -138,9 +135,11 @@ def shift(same: pl.DataFrame, steps: Steps, found: Ownership | None, spans: pl.D
     if sampled["group"].n_unique() < GROUPS:
         return None
     times = _times(sampled, found.by_step, steps, spans)
-    relative = _relative(times)
+    first = _moved(_relative(times))
+    if not first:
+        return None
     # several modules that change raise the median movement a little, so only the others tell the speed in the end
-    relative = _relative(times, [each.owner for each in _moved(relative)])
+    relative = _relative(times, [each.owner for each in first])
     moved = sorted(_moved(relative), key=lambda each: -abs(each.gain_ns))
     moved = [each for each in moved if abs(each.gain_ns) >= WORTH * abs(moved[0].gain_ns)]
     large = all(abs(each.log) >= math.log(LARGE) for each in moved)
@@ -255,7 +254,7 @@ def _grouped(steps: Steps, found: Ownership) -> pl.DataFrame:
     because they are slow. Groups are merged if there are more than `blocks.MOST`.
     """
     table = steps.table.with_row_index("step")[SETTLED:].select("step", "start_ns", "duration_ns")
-    known = table.filter(pl.col("step").is_in(found.by_step["step"].unique().implode()))
+    known = table.join(found.by_step, on="step", how="semi", maintain_order="left")
     burst = (pl.col("step").diff() != 1).fill_null(True).cum_sum()
     inside = known.with_columns(burst=burst).with_columns(place=pl.int_range(pl.len()).over("burst") // GROUP)
     size = pl.len().over("burst", "place")
@@ -266,7 +265,7 @@ def _grouped(steps: Steps, found: Ownership) -> pl.DataFrame:
 
 
 def _times(sampled: pl.DataFrame, owned: pl.DataFrame, steps: Steps, spans: pl.DataFrame) -> pl.DataFrame:
-    """Return the times of the modules, and those of the phases `ASIDE`, that nearly all sampled steps contain.
+    """Return the times of the modules, and those of `phases.ASIDE`, that nearly all sampled steps contain.
 
     Args:
         sampled: the sampled steps, from `_grouped`.
@@ -277,8 +276,7 @@ def _times(sampled: pl.DataFrame, owned: pl.DataFrame, steps: Steps, spans: pl.D
     Returns:
         `step`, `owner` (a key of `_ASIDE` for a phase), `group` and `self_ns`.
     """
-    aside = phases.by_step(phases.pieces(spans, steps)).filter(pl.col("phase").is_in(ASIDE))
-    aside = aside.select("step", owner=PHASE + pl.col("phase"), self_ns="duration_ns")
+    aside = phases.aside(spans, steps).select("step", owner=PHASE + pl.col("phase"), self_ns="self_ns")
     every = pl.concat([owned.select("step", "owner", "self_ns"), aside], how="vertical_relaxed")
     times = every.filter(pl.col("self_ns") > 0).join(sampled, on="step")
     times = times.filter(pl.len().over("owner") >= USUAL * sampled.height)
