@@ -15,8 +15,7 @@
 #include "strings.h"
 #include "writer.h"
 
-#define ROOM 65536u /* bytes that are read of a file; the rest of a longer file is ignored */
-#define REST 200u   /* a pause is 200 times as long as the sample before it, so sampling takes 0.5 % of a processor */
+#define ROOM 65536u           /* bytes that are read of a file; the rest of a longer file is ignored */
 #define SELDOM_NS 2000000000u /* period of sources that take long to read */
 #define SAMPLES 36000u        /* an hour at the usual rate; then samples become rarer, so 100 hours take 0.2 GB */
 #define THREADS_MOST 512u
@@ -38,7 +37,7 @@ typedef struct {
 static struct {
   pthread_mutex_t lock; /* the helper holds it while it reads */
   metric *rows;
-  uint32_t count, sample;
+  uint32_t count, sample, rest;
   uint64_t period_ns, begun_ns, due_ns;
   bool child; /* this is a fork child, which reads only counters of the process, not of the machine */
   char *text;
@@ -82,9 +81,10 @@ static bool take(const msp_metric *rows, uint32_t count) {
   return whole;
 }
 
-bool msp_metrics_read(const msp_metric *rows, uint32_t count, uint32_t sample, uint32_t period_ms) {
+bool msp_metrics_read(const msp_metric *rows, uint32_t count, uint32_t sample, uint32_t period_ms, uint32_t rest) {
   pthread_mutex_lock(&metrics.lock);
   metrics.sample = sample;
+  metrics.rest = rest;
   metrics.period_ns = (uint64_t)period_ms * 1000000u;
   bool taken = take(rows, count);
   pthread_mutex_unlock(&metrics.lock);
@@ -219,7 +219,7 @@ static uint64_t write_source(metric *first, metric *last, uint64_t time_ns, uint
     }
   }
   if (!first->of.seldom) return 0;
-  uint64_t took = msp_clock_read(CLOCK_THREAD_CPUTIME_ID) - begun, rest = REST * took;
+  uint64_t took = msp_clock_read(CLOCK_THREAD_CPUTIME_ID) - begun, rest = metrics.rest * took;
   first->due_ns = now + (rest > SELDOM_NS ? rest : SELDOM_NS);
   return took;
 }
@@ -236,7 +236,7 @@ static uint64_t sample(uint64_t now) {
     for (last = first; last + 1 < metrics.count && strcmp(metrics.rows[last + 1].of.path, row->of.path) == 0;) ++last;
     if (row->of.own || !metrics.child) apart += write_source(row, &metrics.rows[last], time_ns, now);
   }
-  uint64_t took = msp_clock_read(CLOCK_THREAD_CPUTIME_ID) - begun, rest = REST * (took - apart);
+  uint64_t took = msp_clock_read(CLOCK_THREAD_CPUTIME_ID) - begun, rest = metrics.rest * (took - apart);
   commit(time_ns, 0, took, metrics.sample);
   uint64_t period = (now - metrics.begun_ns) / SAMPLES, least = metrics.period_ns;
   if (period < least) period = least;

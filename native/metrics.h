@@ -26,8 +26,9 @@ typedef struct {
 
 /* Read these counters from now on, every `period_ms`; with `count` 0, read none. Rows with the same path must be
  * adjacent. One more counter is the processor time that the reading takes; `sample` is the id of this counter's name.
- * Returns false if there is not enough memory. */
-bool msp_metrics_read(const msp_metric *rows, uint32_t count, uint32_t sample, uint32_t period_ms);
+ * The pause after a reading is at least `rest` times as long as this time. Returns false if there is not enough memory.
+ */
+bool msp_metrics_read(const msp_metric *rows, uint32_t count, uint32_t sample, uint32_t period_ms, uint32_t rest);
 
 /* cffi:end */
 

@@ -1,18 +1,23 @@
 """Metrics of the host agree with psutil's figures in the job, and show how the machine slowed steps down."""
 
+import itertools
 import json
 import os
 import shutil
 import subprocess
+from types import SimpleNamespace
 
 import pytest
-from conftest import PROGRAMS
+from conftest import PROGRAMS, eventually
 from csv_rows import rows
 from ms_profiler.analysis.driver import engine
 from ms_profiler.analysis.report import remarks
 from ms_profiler.job.samplers import control_groups, system
 from ms_profiler.store import host_metrics as names
+from ms_profiler.store.format import Kind
+from recorders import make
 from store_builder import MS, StoreBuilder, training
+from store_check import SLOT
 
 RAN = [f"{metric.name} (processors)" for metric in (names.USER, names.SYSTEM)]
 
@@ -229,6 +234,44 @@ def test_rows_of_a_file_are_adjacent_and_have_known_names():
     paths = [row.path for row in found]
     assert len(set(paths)) == sum(before != after for before, after in zip(["", *paths], paths, strict=False))
     assert all(names.metric(row.name) for row in found)
+
+
+@pytest.mark.parametrize("share", [0.005, 0.001])
+def test_the_reading_takes_at_most_a_share_of_one_processor(tmp_path, share):
+    recorder = make("native")
+    recorder.open(str(tmp_path))
+    name = recorder.intern(names.SAMPLE)
+
+    def samples():
+        (path,) = tmp_path.glob("000001.seg")
+        slots = SLOT.iter_unpack(path.read_bytes()[128:])
+        return [(slot[0], slot[2]) for slot in slots if slot[4] == Kind.METRIC and slot[3] == name]
+
+    try:
+        assert not recorder.read_host([row for row in system.rows(frozenset({"cpu"})) if not row.seldom], 100.0, share)
+        eventually(lambda: any(tmp_path.glob("000001.seg")) and len(samples()) >= 5)
+    finally:
+        recorder.close()
+    taken = samples()
+    for (time, took), (after, _) in itertools.pairwise(taken):
+        assert after - time >= 0.999 * took / share
+    # the pauses are as long as the share needs, or the 10 ms of the rate
+    assert taken[-1][0] - taken[0][0] < 2 * sum(max(took / share, 1e7) for _, took in taken[:-1]) + 1e9
+
+
+@pytest.mark.parametrize(
+    ("budgets", "share"), [([0.05], 0.005), ([0.01], 0.005), ([0.002], 0.001), ([0.002, 0.004], 0.002), ([0.0], 0.005)]
+)
+def test_the_reading_takes_at_most_half_of_the_budget(budgets, share):
+    asked = []
+    options = {"host_rate": 10.0, "host_sys": ["cpu"], "profile_memory": False}
+    host = SimpleNamespace(
+        forked=False,
+        recordings=[SimpleNamespace(options=SimpleNamespace(**options, overhead_budget=each)) for each in budgets],
+        recorder=SimpleNamespace(read_host=lambda *values: asked.append(values[1:]) or ""),
+    )
+    system.System(host).start()
+    assert asked == [(10.0, share)]
 
 
 @pytest.fixture

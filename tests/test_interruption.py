@@ -59,7 +59,7 @@ class Switches:
     def sample_no_stacks(self):
         self.switch("stacks", False)
 
-    def read_host(self, asked, rate):
+    def read_host(self, asked, rate, share):
         return self.switch("host", bool(asked), "")
 
 
@@ -103,7 +103,7 @@ def test_stacks(with_stack, what):
 
 def test_counters_of_the_host():
     def make():
-        made = system.System(host(host_rate=1.0, host_sys=["cpu"], profile_memory=False))
+        made = system.System(host(host_rate=1.0, host_sys=["cpu"], profile_memory=False, overhead_budget=0.05))
         return made, made.start
 
     for made, where in interrupted([system], make):

@@ -347,13 +347,14 @@ class Recorder(Protocol):
     def sample_no_stacks(self) -> None:
         """Stop sampling the Python stacks."""
 
-    def read_host(self, rows: Sequence[tuple[str, str, str, int, bool, bool]], rate: float, /) -> str:
+    def read_host(self, rows: Sequence[tuple[str, str, str, int, bool, bool]], rate: float, share: float, /) -> str:
         """Start reading the system's counters at a rate; return why that is impossible, empty on success.
 
         Args:
             rows: (name, path, key, number, own, seldom) of each counter, see `native/metrics.h`. An empty list stops
                 the reading of counters.
             rate: largest number of samples per second.
+            share: largest share of one processor that the reading may take.
         """
 
     def watch_blocks(self, library: str, least: int, /) -> str:

@@ -251,7 +251,7 @@ class NativeRecorder:
         """Stop sampling the Python stacks."""
         _native.sample_no_stacks()
 
-    def read_host(self, rows: Sequence[tuple[str, str, str, int, bool, bool]], rate: float, /) -> str:
+    def read_host(self, rows: Sequence[tuple[str, str, str, int, bool, bool]], rate: float, share: float, /) -> str:
         """Start reading the system's counters at a rate; return why that is impossible, empty on success."""
         new, keep = _native.ffi.new, list[Any]()
         table = new("msp_metric[]", len(rows))
@@ -260,7 +260,8 @@ class NativeRecorder:
             entry.path, entry.key = keep[-2:]
             entry.number, entry.own, entry.seldom = number, own, seldom
             entry.name = self.intern(name)
-        read = _native.lib.msp_metrics_read(table, len(rows), self.intern(SAMPLE), max(int(1000 / rate), 1))
+        period = max(int(1000 / rate), 1)
+        read = _native.lib.msp_metrics_read(table, len(rows), self.intern(SAMPLE), period, int(1 / share))
         return "" if read else posix.strerror(errno.ENOMEM)
 
     def watch_blocks(self, library: str, least: int, /) -> str:

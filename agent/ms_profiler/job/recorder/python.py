@@ -326,7 +326,7 @@ class PythonRecorder:
     def sample_no_stacks(self) -> None:
         """Do nothing: without the C extension, no stacks are sampled."""
 
-    def read_host(self, rows: Sequence[tuple[str, str, str, int, bool, bool]], rate: float, /) -> str:
+    def read_host(self, rows: Sequence[tuple[str, str, str, int, bool, bool]], rate: float, share: float, /) -> str:
         """Return why the system's counters are not read. A Python thread would wait for the GIL at each file."""
         return "only the extension reads them, and it does not load here"
 

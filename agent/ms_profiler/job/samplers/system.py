@@ -21,6 +21,10 @@ root: str = "/"
 DEVICES: Final = 64
 #: value of the option `host_sys` that requests system calls, which ms-profiler does not record
 SYSTEM_CALLS: Final = "osrt"
+#: largest share of one processor that the reading may take. A sample takes 0.2 to 0.5 ms.
+SHARE: Final = 0.005
+#: The reading takes at most this part of `overhead_budget`: the job may need all processors itself.
+PART: Final = 0.5
 
 
 class Row(NamedTuple):
@@ -193,13 +197,14 @@ class System:
         rate = max((item.host_rate for item in options), default=0.0)
         if not rate:
             return
+        budget = max(item.overhead_budget for item in options)
         asked = frozenset(choice for item in options for choice in item.host_sys)
         if any(item.profile_memory for item in options):
             asked |= {"mem"}
         if SYSTEM_CALLS in asked:
             self._host.not_collected("system calls", "counting system calls needs a tracer with root rights")
         self._reads = True  # noted first, because an exception of the job may end the next call
-        why = self._host.recorder.read_host(rows(asked), rate)
+        why = self._host.recorder.read_host(rows(asked), rate, min(SHARE, PART * budget) if budget else SHARE)
         if why:
             self._host.not_collected("metrics of the host", why)
         self._reads = not why
@@ -207,7 +212,7 @@ class System:
     def stop(self) -> None:
         """Stop reading counters."""
         if self._reads and not self._host.forked:
-            self._host.recorder.read_host([], 1.0)
+            self._host.recorder.read_host([], 1.0, SHARE)
             self._reads = False
 
 
