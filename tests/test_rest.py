@@ -110,6 +110,41 @@ def test_sampled_steps_have_all_modules(measures):
         assert modules.filter(inside).height == 5 or compiled.filter(inside).height == 1, row["number"]
 
 
+WAITING = """
+import json
+import resting
+optimizer = resting.torch.optim.SGD(resting.net.parameters(), lr=1e-9)
+states = []
+for step in range(400):
+    resting.net(resting.x).sum().backward()
+    optimizer.step()
+    optimizer.zero_grad()
+    states.append(resting.rests())
+print(json.dumps(states))
+"""
+
+
+@needs_torch
+def test_hooks_rest_while_a_schedule_waits_and_its_steps_have_all_modules(launch):
+    asked = {"wait": 150, "active": 3, "repeat": 2}
+    run = launch(WAITING, options={"schedule": asked}, env={"MS_PROFILER_RAISE": "1", "PYTHONPATH": str(PROGRAMS)})
+    assert run.code == 0, run.err
+    states = json.loads(run.out)
+    recorded = [150, 151, 152, 303, 304, 305]
+    assert all(states[50:148]) and all(states[200:301]) and all(states[350:])
+    assert not any(states[step - 1] for step in recorded), "what is known at the end of the step before"
+    measures = engine.measured(str(run.result))
+    table = measures.steps.table
+    assert table["number"].to_list() == list(range(400))
+    assert table.filter("recorded")["number"].to_list() == recorded
+    modules = measures.spans.filter(pl.col("category") == int(Category.MODULE))
+    forward = spans(measures, "forward")
+    for row in table.filter("recorded").iter_rows(named=True):
+        inside = pl.col("start_ns").is_between(row["start_ns"], row["end_ns"])
+        assert (modules.filter(inside).height, forward.filter(inside).height) == (5, 1), row["number"]
+    assert (modules.height, forward.height) == (5 * 6, 6)
+
+
 @pytest.fixture
 def calls():
     return []

@@ -261,6 +261,52 @@ def test_schedule_pauses_and_marks_unrecorded_steps(notebook):
     assert [step[4] for step in notebook.steps] == [unrecorded, 0, 0, unrecorded, unrecorded]
 
 
+def scheduled(notebook, schedule, count, between=lambda steps: None):
+    """Train `count` steps under a schedule; return for each step whether it began paused, and the looks between them.
+
+    `between` is called with the steps, after each step, in place of what the session does between two steps.
+    """
+    looks, paused = [], []
+
+    def stepped(number):
+        looks.append(number)
+        steps.next_look = number + 1  # as a source that looks at each step
+        if steps.idle:
+            steps.next_look = number + steps.idle
+        return False
+
+    steps = Steps(notebook, schedule, stepped=stepped)
+    for at in range(0, 10 * count, 10):
+        steps.began(at)
+        paused.append(notebook.paused)
+        steps.turn_ended(StepSource.OPTIMIZER_CYCLE, "sgd", at + 10)
+        between(steps)
+    return paused, looks
+
+
+def test_nothing_is_done_between_steps_that_are_far_from_recorded_ones(notebook):
+    schedule = Schedule(wait=50, active=2, repeat=2)
+    paused, looks = scheduled(notebook, schedule, 500)
+    assert [step[0] for step in notebook.steps] == list(range(500))
+    recorded = [step for step in range(500) if schedule.records(step)]
+    assert recorded == [50, 51, 102, 103]
+    assert [step for step, flag in enumerate(paused) if not flag] == recorded
+    assert [step[0] for step in notebook.steps if not step[4] & int(Flag.UNRECORDED)] == recorded
+    near = {number for step in recorded for number in range(step - 1, step + 3)}
+    assert near <= set(looks) and len(looks) <= len(near) + 8
+
+
+def test_steps_between_are_recorded_when_another_recording_begins(notebook):
+    def between(steps):
+        if steps.count in (20, 30):
+            steps.override_schedule(steps.count == 20)
+
+    paused, looks = scheduled(notebook, Schedule(wait=50, active=2), 60, between)
+    assert [step for step, flag in enumerate(paused) if not flag] == [*range(20, 30), 50, 51]
+    assert set(range(21, 32)) <= set(looks)
+    assert [step[0] for step in notebook.steps] == list(range(60))
+
+
 def test_without_a_source_no_step_is_written(notebook):
     steps = Steps(notebook)
     steps.began(0)

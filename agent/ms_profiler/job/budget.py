@@ -49,6 +49,8 @@ RECORDS: Final = 0.3
 RESTS: Final = 1 - RECORDS
 #: The time of the hooks is computed anew after this number of further measured steps.
 TIMED: Final = 16
+#: Hooks rest if the schedule leaves out more than this number of steps in a row; to exchange them takes 0.1 ms.
+IDLE: Final = 32
 
 
 def thrift(left: float) -> float:
@@ -94,12 +96,14 @@ class Budget:
         self._room = 1  # bytes on disk that fine-grained records may take, noted when recording starts
         self._records = 0  # number of records at the last check
         self._count = 0  # number of steps at the last check
+        self._scheduled = 0  # number of recorded steps at the last check, if there is a schedule
         self._spent = 0  # time that recording took since the last check, besides writing records, ns
         self._pace = Pace(PAUSE, INTERVAL)
         self._bursts: Bursts | None = None
         self._anew = False  # whether another source of steps was chosen
         self._times = 0  # how many times that was a reason to begin anew
         self._stretch = 0  # number of the stretch before the first one of `_bursts`
+        self._idle = False  # whether hooks may rest because the schedule leaves out the next steps
         self._cost: dict[str, float] = {}
         self._timed = 0  # number of steps in which hooks had measured their time when recording started
         #: whether hooks rest -> time that the hooks add to a step that is not sampled, ns; 0 while it is unknown
@@ -135,6 +139,7 @@ class Budget:
         """
         recorder, steps = self._host.recorder, self._host.steps
         self._records, self._count, self._spent, self._pace = records, steps.count, 0, Pace(PAUSE, INTERVAL)
+        self._scheduled = steps.recorded
         self._timed, self._stretch = recorder.hook_times(NEVER)[0], stretch
         self._hooks, self._hooks_at, self._rested = {False: 0.0, True: 0.0}, self._timed, False
         self._host.sources.rest.end()
@@ -253,6 +258,9 @@ class Budget:
         Returns:
             The number of steps after which to call this function next.
         """
+        if self._idle and not self._host.steps.idle:
+            self._host.sources.rest.end()
+            self._idle = False
         if self._anew:
             last = self._stretch if self._bursts is None else self._bursts.stretch
             self._begin(self._host.recorder.stats().records, last + 1)
@@ -263,20 +271,41 @@ class Budget:
             self._check(count)
         return self.next_look
 
+    def idle(self, count: int) -> int:
+        """Let hooks rest while the schedule leaves out many steps.
+
+        Args:
+            count: the number of steps so far.
+
+        Returns:
+            The number of steps after which to call this function again, or `look`.
+        """
+        steps, rest = self._host.steps, self._host.sources.rest
+        if steps.lone and steps.idle > IDLE:
+            self._idle = True
+            rest.begin(count)
+        return count + (steps.idle if rest.resting else min(steps.idle, IDLE))
+
     def _check(self, count: int) -> None:
         host = self._host
         now, records = host.recorder.now(), host.recorder.stats().records
+        recorded = count - self._count
+        if host.steps.schedule is not None:
+            recorded = host.steps.recorded - self._scheduled
+            if recorded < INTERVAL:
+                self.next_look = count + max(host.steps.idle, INTERVAL - recorded)
+                return
         then, computed, spent = self._pace.last, (records - self._records) * self._cost["span_ns"], self._spent
         before, self._records, self._count, self._spent = self._count, records, count, 0
         self._pace.looked(now)
         self.next_look = count + self._pace.steps
-        steps = count - before
+        steps, self._scheduled = count - before, host.steps.recorded
         passed = now - then if then else _middle(host.steps.lengths(steps) or [0]) * steps
-        taken = computed * HOOK + sum(self.expected.values()) * steps + spent
+        taken = computed * HOOK + sum(self.expected.values()) * recorded + spent
         share, _ = self._affordable(passed / steps)
         if taken <= share * passed * (1 if then else EXCESS) or not passed:
             return
-        debt, each = taken - share * passed, taken / steps / HOOK
+        debt, each = taken - share * passed, taken / max(recorded, 1) / HOOK
         usual = max((passed - taken) / steps, passed / steps / 4)
         self._bursts = Bursts(share, count, now, debt, each, usual, host.steps.lengths, process.launch(os.environ))
         self._bursts.budget, self._bursts.stretch = self._share, self._bursts.stretch + self._stretch
@@ -358,6 +387,8 @@ class Budget:
     def _settle_hooks(self, bursts: Bursts) -> None:
         """Let the hooks record in a burst, and rest after it if they cost too much."""
         rest, count = self._host.sources.rest, self._host.steps.count
+        if self._idle:
+            return  # the schedule leaves out the next steps
         if not bursts.sampled and self._rests(bursts.usual) and not bursts.inverse:
             rest.begin(count)
         else:

@@ -1,4 +1,4 @@
-"""Let hooks rest between two bursts, where even hooks that record nothing exceed the budget.
+"""Let hooks rest between two bursts, where even hooks that record nothing exceed the budget, or while a schedule waits.
 
 A hook takes time also if it records nothing: it looks up what to do, and replaces some of the job's memory in the
 caches. So in steps that are not sampled, most hooks may rest: their C code only calls the framework's function. Then

@@ -4,6 +4,8 @@ from dataclasses import dataclass
 from enum import IntEnum
 from typing import Any
 
+from ms_profiler.job.sources import NEVER
+
 
 class Action(IntEnum):
     """What the profiler does during a step; the numbers are those of MindSpore's `ProfilerAction`."""
@@ -52,3 +54,20 @@ class Schedule:
     def records(self, step: int) -> bool:
         """Return whether the step with this number, counted from 0, is recorded."""
         return self.action(step) >= Action.RECORD
+
+    def idle(self, step: int) -> int:
+        """Return how many steps from this one on are far from every recorded step.
+
+        The first two steps after a recorded step do not count, and neither does the last one before a recorded step:
+        the tracing of a device begins one step early, and ends one step late.
+
+        Args:
+            step: the number of the step, counted from 0.
+        """
+        if any(self.records(each) for each in range(step - 2, step + 1)):
+            return 0
+        cycle, within = self.wait + self.warmup + self.active, step - self.skip_first
+        if self.repeat and within >= self.repeat * cycle:
+            return NEVER
+        begin = self.skip_first + max(within // cycle, 0) * cycle
+        return begin + self.wait + self.warmup - 1 - step

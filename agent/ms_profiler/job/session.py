@@ -260,11 +260,14 @@ class Session:
             every, self.steps.next_look = not self.steps.next_look, 0  # 0 stays if an exception of the job comes
             marks, sampled = self.steps.marks, self.steps.marks.sampled
             wanted = self._budget.look(count)
-            begun = self.recorder.now()
-            next_call, took = self.sources.stepped(count, every or marks.sampled is not sampled)
-            if took:
-                self._budget.spend(self.recorder.now() - begun)
-            due, took_time = min(due, wanted, next_call), took_time or took
+            if self.steps.idle and not every:
+                due = min(due, wanted, self._budget.idle(count))
+            else:
+                begun = self.recorder.now()
+                next_call, took = self.sources.stepped(count, every or marks.sampled is not sampled)
+                if took:
+                    self._budget.spend(self.recorder.now() - begun)
+                due, took_time = min(due, wanted, next_call), took_time or took
         self.steps.next_look = due
         return self._budget.worked(arrived) or took_time
 

@@ -18,19 +18,19 @@ from typing import Any
 
 from ms_profiler.job.boundaries import PENDING, Leader, Marks, Track, Tracks
 from ms_profiler.job.listener import Listener
-from ms_profiler.job.recorder.bases import StepsBase
 from ms_profiler.job.recorder.contract import Recorder
 from ms_profiler.job.schedule import Schedule
+from ms_profiler.job.scheduled import UNRECORDED, Scheduled
 from ms_profiler.job.sources import NEVER
 from ms_profiler.job.turns import Population, Turns, unrepeated
-from ms_profiler.store.format import GUESSES, TRAINING, Flag, Kind, StepSource
+from ms_profiler.store.format import GUESSES, TRAINING, Kind, StepSource
 
 #: Enumeration members used in every step, as constants: looking one up takes 2 us with cold caches.
 STEP, FRAMEWORK_LOOP, DATASET = int(Kind.STEP), StepSource.FRAMEWORK_LOOP, StepSource.DATASET
 NETWORK_CALL, EVALUATION_LOOP = StepSource.NETWORK_CALL, StepSource.EVALUATION_LOOP
 
 
-class Steps(StepsBase):
+class Steps(Scheduled):
     """Receive the ends of steps from all sources, choose the source that decides, and write the steps.
 
     Args:
@@ -56,7 +56,7 @@ class Steps(StepsBase):
         self.reset(schedule)
 
     def _begin(self, decided: Callable[[StepSource], None], stepped: Callable[[int], bool]) -> None:
-        self._decided, self._stepped = decided, stepped
+        self._decided, self._called = decided, stepped
         #: while no source is chosen, called for each end of a step that is kept in memory
         self.on_pending: Callable[[], None] = lambda: None
         self.on_exhausted = self.on_pending  # called when a dataset has no batch left
@@ -79,6 +79,9 @@ class Steps(StepsBase):
             schedule: the steps to record; None records all.
         """
         self.schedule, self.count = schedule, 0  # `count`: number of ended steps so far; never decreases
+        self._stepped = self._called if schedule is None else self._scheduled
+        #: number of the next steps that are far from every step that the schedule records, when `stepped` was called
+        self.idle = self.recorded = 0
         #: _revoked: number of counted steps that were revoked. _since: the count when the source was chosen.
         self._revoked = self._since = 0
         #: _guessed: number of steps that may still be revoked. _guesses: whether the chosen source is in `GUESSES`.
@@ -100,16 +103,6 @@ class Steps(StepsBase):
             self.recorder.pause(not self.recording)
 
     @property
-    def recording(self) -> bool:
-        """Return whether the current step is recorded, because the schedule or another recording needs it."""
-        return self._overridden or self.schedule is None or self.schedule.records(self.number)
-
-    @property
-    def number(self) -> int:
-        """Return the number of the current step: the count of steps before it, without revoked steps."""
-        return self.count - self._revoked
-
-    @property
     def trains(self) -> bool:
         """Return whether the job certainly trains something, or its script reports the steps."""
         return self.source is not None and not self._guesses
@@ -119,13 +112,7 @@ class Steps(StepsBase):
         # If calls of a network are the steps, the next step has begun before now: the switch happens within it.
         since = self.recorder.now() if self.source == NETWORK_CALL else self.ended_ns
         self.marks.switch(sampled, stretch, since)
-        self._flags = self.marks.flags
-
-    def override_schedule(self, overridden: bool) -> None:
-        """Record all steps, because another recording needs them, or return to the steps of the schedule."""
-        self._overridden = overridden
-        if self.schedule is not None:
-            self.recorder.pause(not self.recording)
+        self._flags = UNRECORDED if self.idle else self.marks.flags
 
     @property
     def running(self) -> int | None:
@@ -302,7 +289,7 @@ class Steps(StepsBase):
     def _settle(self) -> None:
         """Set `_quick` to the chosen source, if every end that it reports certainly ends a step; else to 0."""
         source = self.source
-        asked = self.schedule is not None or self._suspended
+        asked = self._suspended or (self.schedule is not None and not self.idle)
         slow = source is None or self._guesses or asked or (self._loops and source > FRAMEWORK_LOOP)
         self._quick, self.lone = 0 if slow or source is None else source, 0
 
@@ -344,13 +331,12 @@ class Steps(StepsBase):
         changed, self.source = source != self.source, source
         self._chosen = track = self._tracks[source]
         self._settle()
+        self._follow()
         self._name = self.recorder.intern(source.name.lower())
         pending, track.pending = track.pending, []
         self._tracks.clear_pending()
         for turns in (self._turns[other] for other in self._turns if other != source):
             turns.calls.clear()
-        if self.schedule is not None:
-            self.recorder.pause(not self.recording)
         if changed:  # `_decided` takes 5 ms: skip it if a late optimizer has led to the same source
             self._decided(source)
         if source <= FRAMEWORK_LOOP and pending and pending[0][0] < last:
@@ -379,11 +365,12 @@ class Steps(StepsBase):
     def _write(self, start_ns: int, end_ns: int) -> None:
         source, number = self.source or StepSource.WHOLE_RUN, self.number
         recorded = self.schedule is None or self.schedule.records(number)
-        flags = self.marks.of(start_ns) if recorded else int(Flag.UNRECORDED)
+        flags = self.marks.of(start_ns) if recorded else UNRECORDED
         self.last_ns, self.ended_ns = end_ns - start_ns, end_ns
         self._record(STEP, source, flags, self._name, start_ns, end_ns, number)
         self._keep_length(self.last_ns)
         self.count += 1
+        self.recorded += recorded or self._overridden
         self._guessed += self._guesses
         if self.schedule is not None:
             self.recorder.pause(not self.recording)
