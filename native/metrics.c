@@ -239,8 +239,8 @@ static uint64_t sample(uint64_t now) {
   uint64_t took = msp_clock_read(CLOCK_THREAD_CPUTIME_ID) - begun, rest = metrics.rest * (took - apart);
   commit(time_ns, 0, took, metrics.sample);
   uint64_t period = (now - metrics.begun_ns) / SAMPLES, least = metrics.period_ns;
-  if (period < least) period = least;
-  return now + (rest > period ? rest : period);
+  uint64_t due = now + (period < least ? least : period), after = msp_clock_read(CLOCK_MONOTONIC) + rest;
+  return after > due ? after : due;
 }
 
 uint64_t msp_metrics_sample(uint64_t now) {

@@ -255,8 +255,6 @@ def test_the_reading_takes_at_most_a_share_of_one_processor(tmp_path, share):
     taken = samples()
     for (time, took), (after, _) in itertools.pairwise(taken):
         assert after - time >= 0.999 * took / share
-    # the pauses are as long as the share needs, or the 10 ms of the rate
-    assert taken[-1][0] - taken[0][0] < 2 * sum(max(took / share, 1e7) for _, took in taken[:-1]) + 1e9
 
 
 @pytest.mark.parametrize(
