@@ -10,6 +10,7 @@ from ms_profiler.analysis.metrics import between_steps, length_ratios, paired, s
 from ms_profiler.analysis.metrics.steps import Steps
 from ms_profiler.analysis.model import tables
 from ms_profiler.store.format import Category, StepSource
+from ms_profiler.store.names import OWN_WORK, REQUESTED
 
 STEP, EXTRA, BURST, STRETCH = 1_000_000, 200_000, 8, 80
 
@@ -49,7 +50,7 @@ def calls(numbers, steps, category=Category.MODULE, process=1, count=6):
         schema={"process": pl.UInt32, "thread": pl.UInt32, "category": pl.UInt8, "start_ns": pl.Int64},
         orient="row",
     )
-    return spans.with_columns(end_ns=pl.col("start_ns") + 1)
+    return spans.with_columns(end_ns=pl.col("start_ns") + 1, name=pl.lit(0, pl.UInt32))
 
 
 def cost(steps, *others, **measured):
@@ -57,7 +58,8 @@ def cost(steps, *others, **measured):
     table = steps.table
     info = SimpleNamespace(cost={"span_ns": 100.0, "idle_ns": 50.0} | measured)
     own = calls(table.with_row_index()["index"].filter(table["recorded"]), steps)
-    recording = SimpleNamespace(info=info, spans=pl.concat([own, *others]), sums_by_place=None)
+    names = pl.Series([OWN_WORK, REQUESTED])
+    recording = SimpleNamespace(info=info, spans=pl.concat([own, *others]), names=names, sums_by_place=None)
     return paired.paired(recording, steps)
 
 
@@ -81,6 +83,18 @@ def test_hooks_at_rest_add_a_constant_for_each_call_of_a_module():
     rested = 0.9 / 2  # of ten steps, nine are not sampled
     expected = pytest.approx((3000 + 210 * rested) / each, abs=1e-6)
     assert cost(steps, passes[:1000], **measured)["hooks"] == expected
+
+
+def test_work_between_steps_is_a_part_of_the_cost_but_not_what_the_script_requests():
+    steps, _ = made(2000)
+    work = calls(range(0, 2000, 100), steps, Category.PROFILER, count=1).with_columns(end_ns=pl.col("start_ns") + STEP)
+    requested = work.with_columns(name=pl.lit(1, pl.UInt32))
+    others = work.with_columns(process=pl.lit(2, pl.UInt32)), work.with_columns(thread=pl.lit(2, pl.UInt32))
+    late = work.head(1).with_columns(pl.col("start_ns", "end_ns") + 10**12)
+    without, paid = cost(steps), cost(steps, work, requested[1:], *others, late)
+    assert without["between"] == 0
+    assert paid["between"] == pytest.approx(20 * STEP / steps.table["duration_ns"].sum(), abs=1e-6)
+    assert paid["share"] == pytest.approx(without["share"] + paid["between"], abs=1e-5)
 
 
 def test_modules_of_other_processes_and_of_steps_that_are_not_sampled_do_not_count_for_the_hooks():

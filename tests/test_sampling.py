@@ -137,7 +137,7 @@ def test_no_record_counts_as_lost_and_the_jobs_generator_is_unchanged(run, launc
 def test_the_cost_is_measured_by_pairs(run):
     paid = run.summary["cost"]["paired"]
     assert paid["pairs"] >= 8
-    assert paid["share"] == pytest.approx(paid["recording"] + paid["hooks"], abs=2e-6)
+    assert paid["share"] == pytest.approx(paid["recording"] + paid["hooks"] + paid["between"], abs=2e-6)
     assert paid["standard_error"] > 0 and 0 < paid["hooks_own"] < paid["hooks"] < 0.2
     assert 8 <= paid["hooks_steps"] <= STEPS // 32
     assert f"your job paid {paid['share'] * 100:.2f} % ± {paid['standard_error'] * 100:.2f}" in remarks.cost(

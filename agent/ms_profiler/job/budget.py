@@ -49,6 +49,8 @@ RECORDS: Final = 0.3
 RESTS: Final = 1 - RECORDS
 #: The time of the hooks is computed anew after this number of further measured steps.
 TIMED: Final = 16
+#: unknown work between two steps counts as a cost up to this time, ns: longer work has waited for a processor
+WAITED: Final = 1_000_000
 #: Hooks rest if the schedule leaves out more than this number of steps in a row; to exchange them takes 0.1 ms.
 IDLE: Final = 32
 
@@ -96,6 +98,7 @@ class Budget:
         self._room = 1  # bytes on disk that fine-grained records may take, noted when recording starts
         self._records = 0  # number of records at the last check
         self._count = 0  # number of steps at the last check
+        self._noted = 0  # time that `spend` has counted since the last call of `worked`, ns
         self._scheduled = 0  # number of recorded steps at the last check, if there is a schedule
         self._spent = 0  # time that recording took since the last check, besides writing records, ns
         self._pace = Pace(PAUSE, INTERVAL)
@@ -217,24 +220,25 @@ class Budget:
         hooks = {"hooks_own_ns": own, "hooks_ns": _whole(own), "hooks_steps": len(times)}
         return self._cost | hooks | {"rest_ns": self._rest_time()}
 
-    def spend(self, ns: int) -> None:
+    def spend(self, ns: int, exchange: bool = False) -> None:
         """Count time that recording took besides writing records.
 
         Examples are the work of a source between two steps, and the work of a framework's own recorder.
 
         Args:
             ns: the time, in ns.
+            exchange: whether it was needed to begin or to end a burst.
         """
+        self._noted += ns
         if self._bursts is not None:
-            self._bursts.spend(ns)
+            self._bursts.spend(ns, exchange)
         else:
             self._spent += ns
 
     def worked(self, since_ns: int) -> bool:
-        """Record the time since `since_ns` as work of ms-profiler, if it is `OWN_WORK_LEAST` or longer.
+        """Record the time since `since_ns` as work of ms-profiler, and count it, if it is `OWN_WORK_LEAST` or longer.
 
-        Work between two steps is usually short, but not always. For example, reading a small file takes 10 us on an
-        idle machine, but 6 ms if the thread loses its processor meanwhile.
+        Reading a small file takes 10 us on an idle machine, but 6 ms if the thread loses its processor.
 
         Args:
             since_ns: begin of ms-profiler's work between two steps, ns.
@@ -243,9 +247,11 @@ class Budget:
             Whether the time was recorded; it then belongs to neither step.
         """
         recorder = self._host.recorder
-        now = recorder.now()
+        now, noted, self._noted = recorder.now(), self._noted, 0
         if now - since_ns < OWN_WORK_LEAST:
             return False
+        if self._bursts is not None:
+            self._bursts.spend(min(max(now - since_ns - noted, 0), WAITED))
         recorder.record(Kind.SPAN, Category.PROFILER, 0, recorder.intern(OWN_WORK), since_ns, now, 0)
         return True
 
@@ -289,12 +295,11 @@ class Budget:
     def _check(self, count: int) -> None:
         host = self._host
         now, records = host.recorder.now(), host.recorder.stats().records
-        recorded = count - self._count
-        if host.steps.schedule is not None:
-            recorded = host.steps.recorded - self._scheduled
-            if recorded < INTERVAL:
-                self.next_look = count + max(host.steps.idle, INTERVAL - recorded)
-                return
+        scheduled = host.steps.schedule is not None
+        recorded = host.steps.recorded - self._scheduled if scheduled else count - self._count
+        if scheduled and recorded < INTERVAL:
+            self.next_look = count + max(host.steps.idle, INTERVAL - recorded)
+            return
         then, computed, spent = self._pace.last, (records - self._records) * self._cost["span_ns"], self._spent
         before, self._records, self._count, self._spent = self._count, records, count, 0
         self._pace.looked(now)
@@ -378,7 +383,7 @@ class Budget:
         if not bursts.sampled:
             steps.sample(False, bursts.stretch)
         self._settle_hooks(bursts)
-        bursts.spend(self._host.recorder.now() - begun)
+        self.spend(self._host.recorder.now() - begun, exchange=True)
         self._host.recorder.fine(bursts.sampled)
         if bursts.sampled:
             steps.sample(True, bursts.stretch)

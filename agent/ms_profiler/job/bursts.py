@@ -173,10 +173,11 @@ class Bursts:
         """Return the length, in ns, above which an unsampled step counts as slow."""
         return NEVER if self.sampled or self._deaf or self._place == 2 else int(LONG * self._usual)
 
-    def spend(self, ns: int) -> None:
-        """Count `ns` nanoseconds that recording took between two steps."""
+    def spend(self, ns: int, exchange: bool = False) -> None:
+        """Count `ns` nanoseconds that recording took between two steps; `exchange`: to begin or to end a burst."""
         self._spent += ns
         self._since += ns
+        self._exchanged += ns if exchange else 0
 
     def slow(self, count: int, now: int) -> None:
         """Sample more steps after a slow step: the current group of steps ends here, and shorter groups follow.
@@ -291,7 +292,7 @@ class Bursts:
         self.sampled = self.inverse
         # Fine-grained records are switched off during the step after a burst. So that step is counted separately.
         self._marks, self._place = [begin, begin + burst, begin + burst + 1, end], 0
-        self._steps, self._times, self._spent = [0, 0, 0], [0, 0, 0], 0
+        self._steps, self._times, self._spent, self._exchanged = [0, 0, 0], [0, 0, 0], 0, 0
         self._at, self._since = count, now
         self._turn(count)
         self.next_look = self._next(count)
@@ -324,7 +325,7 @@ class Bursts:
                 self._extra.append(beside - own_ns / own)
             else:
                 self._extra.append((own_ns + after_ns - beside * (own + after)) / own)
-            self._fixed = float(self._spent)
+            self._fixed = float(self._exchanged)
         self._balance = min(self._balance + self._gained(), SAVED * self.cost)
         if not others:
             return

@@ -19,6 +19,7 @@ from ms_profiler.analysis.metrics import intervals, known_waits, length_ratios, 
 from ms_profiler.analysis.metrics.steps import Steps
 from ms_profiler.analysis.model import tables
 from ms_profiler.store.format import CATEGORY_FINE, Category
+from ms_profiler.store.names import REQUESTED
 
 #: the cost is measured only from at least this number of pairs
 LEAST: Final = 8
@@ -31,7 +32,8 @@ def paired(recording: tables.Recording, steps: Steps) -> dict[str, Any] | None:
 
         recording = extra time of a sampled step * sampled steps / time of all steps
         hooks     = time of hooks in a step / length of a step
-        share     = recording + hooks
+        between   = time of ms-profiler's work between steps / time of all steps
+        share     = recording + hooks + between
 
     Hooks measured the time of their own code in C in some steps of the job. From this, the job estimated their whole
     time: hooks also take time in Python, and make the code after them slower (`job.budget.WHOLE`). In steps in which
@@ -53,6 +55,9 @@ def paired(recording: tables.Recording, steps: Steps) -> dict[str, Any] | None:
 
         extra time of a sampled step = m - mean length of the steps without records
 
+    Between two steps, ms-profiler begins and ends bursts, compares steps, and reads counters. This time belongs to no
+    step, and is recorded. Work that the script's own profiler requested does not count.
+
     Checkpoints do not count: one in 50 steps may take as long as 20 steps, and chance decides on which side it is.
 
     Args:
@@ -62,7 +67,7 @@ def paired(recording: tables.Recording, steps: Steps) -> dict[str, Any] | None:
     Returns:
         `pairs` and `sampled` (numbers of pairs and of sampled steps), `per_step_ms` (extra time of a sampled step),
         `recording`, `hooks`, `hooks_own` (share of the measured time), `hooks_steps` (number of steps that measured
-        it; both are None if the time is computed), `share`, and `standard_error` (of `recording`).
+        it; both are None if the time is computed), `between`, `share`, and `standard_error` (of `recording`).
     """
     if not sampling.sampled(steps):
         return None
@@ -85,6 +90,7 @@ def paired(recording: tables.Recording, steps: Steps) -> dict[str, Any] | None:
         rested = int(sampling.rested(steps, recording.spans, wanted.filter(~pl.col("recorded"))).sum())
         hook_ns = measured["hooks_ns"] + measured.get("rest_ns", 0.0) * rested / wanted.height
     records, hooks = mean * known / whole, hook_ns * wanted.height / whole
+    between = _between(recording, steps, wanted) / whole
     return {
         "pairs": len(found),
         "sampled": known,
@@ -93,9 +99,27 @@ def paired(recording: tables.Recording, steps: Steps) -> dict[str, Any] | None:
         "hooks": round(hooks, 6),
         "hooks_own": None if own_ns is None else round(own_ns * wanted.height / whole, 6),
         "hooks_steps": None if own_ns is None else timed,
-        "share": round(records + hooks, 6),
+        "between": round(between, 6),
+        "share": round(records + hooks + between, 6),
         "standard_error": round(error * known / whole, 6),
     }
+
+
+def _between(recording: tables.Recording, steps: Steps, wanted: pl.DataFrame) -> int:
+    """Return the time of ms-profiler's work between steps, ns.
+
+    Args:
+        recording: the run.
+        steps: the steps in use.
+        wanted: those of the steps that count.
+    """
+    own = recording.spans.filter(
+        *(pl.col(column) == getattr(steps, column) for column in ("process", "thread")),
+        pl.col("category") == Category.PROFILER,
+        pl.col("start_ns").is_between(wanted["start_ns"][0], wanted["end_ns"][-1]),
+    )
+    requested = recording.names.gather(own["name"]) == REQUESTED
+    return intervals.total_ns(intervals.union(own.filter(~requested)))
 
 
 def _computed(recording: tables.Recording, steps: Steps, wanted: pl.DataFrame) -> float:

@@ -245,15 +245,16 @@ def _paid(pairs: dict[str, Any] | None) -> str:
     """Return words about the measured cost of recording; empty if no step without records was there to compare."""
     if pairs is None:
         return ""
-    share, error, records, hooks = (100 * pairs[name] for name in ("share", "standard_error", "recording", "hooks"))
+    share, error, records = (100 * pairs[name] for name in ("share", "standard_error", "recording"))
+    hooks, between = 100 * pairs["hooks"], 100 * pairs["between"]
     how = "computed from the cost of a hook in a loop"
     if pairs["hooks_own"] is not None:
         own = f"{100 * pairs['hooks_own']:.2f} % of their own code, measured in {pairs['hooks_steps']} steps"
         how = f"estimated from the {own}"
     return (
         f"your job paid {share:.2f} % ± {error:.2f} of the time of its steps: {records:.2f} % for records, measured on "
-        f"{pairs['pairs']} pairs of neighbouring steps with and without records, and {hooks:.2f} % for hooks in all "
-        f"steps ({how}). Computed: "
+        f"{pairs['pairs']} pairs of neighbouring steps with and without records, {hooks:.2f} % for hooks in all steps "
+        f"({how}), and {between:.2f} % for work between steps, measured. Computed: "
     )
 
 

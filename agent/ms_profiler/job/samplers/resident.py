@@ -12,9 +12,10 @@ if TYPE_CHECKING:
 #: smallest time between two samples, in ns. A sample takes 0.1 ms with cold caches: samples 10 ms apart took 1 % of a
 #: loop of short steps.
 PAUSE: Final = 50_000_000
-#: A sample takes this time, ns, and all samples may take the part `PART` of `overhead_budget`.
-SAMPLE: Final = 100_000
-PART: Final = 0.1
+#: A sample takes this time, ns, with everything that happens between two steps for it: 0.25 to 0.3 ms with cold caches
+#: on a slow machine. All samples may take the part `PART` of `overhead_budget`.
+SAMPLE: Final = 300_000
+PART: Final = 0.05
 #: largest number of steps between two samples; this limit only matters for steps below 50 us
 MOST: Final = 1024
 
