@@ -1,22 +1,26 @@
 """Measure the cost of profiling under a budget in a long job, and whether the totals from its sampled steps are right.
 
 The job trains a few small layers for many steps, so launches take most of its time. In the last quarter of the steps,
-one layer does its work twice. Each round has two bare runs and one run for each value of `overhead_budget`, in random
-order. Under a budget, the summary scales its totals by operator up from the sampled steps. Two more runs record all
-steps; the totals of the first one are the right ones for the comparison. How far the second one is from the first shows
-the effect of chance.
+one layer does its work twice. Under a budget, the summary scales its totals by operator up from the sampled steps. Two
+more runs record all steps; the totals of the first one are the right ones for the comparison. How far the second one is
+from the first shows the effect of chance.
 
-There are two ratios to the bare runs. The first one is the median of the rounds' ratios of whole loops. For the second
-one, each run prints the time of each fortieth of its loop. It is the sum of the medians of these times over the sum of
-the medians of the bare runs. A short disturbance of the machine then affects one fortieth of one run only.
+Each round has a pair of jobs for each value of `overhead_budget`, one for a schedule that waits during the whole loop,
+and a pair of two bare jobs, in random order. The two jobs of a pair, one of them bare, run at the same time. Each has a
+processor of its own, and they exchange their processors twenty times a second. So the speed of the machine, which
+changes from one second to the next, is the same for both. Each job prints the time of each fortieth of its loop. There
+are two ratios to the bare jobs: the median of the pairs' ratios of whole loops with its standard error, and the median
+ratio of all fortieths.
 
 usage: budgets.py [ROUNDS] [STEPS] [LAYERS]
 """
 
+import contextlib
 import itertools
 import json
 import os
 import random
+import select
 import statistics
 import subprocess
 import sys
@@ -27,16 +31,29 @@ from typing import Any
 import pairs
 
 BUDGETS = (0.05, 0.01, 0.002)
+#: name of a kind of pair -> options of the second job; None: it is bare, too
+KINDS: dict[str, dict[str, Any] | None] = {
+    "A/A": None,
+    **{f"overhead_budget {budget}": {"overhead_budget": budget} for budget in BUDGETS},
+    "a schedule that waits": {"schedule": {"wait": 1 << 30, "active": 1}},
+}
 LAYERS = 6
 SLOW = 3
 #: number of parts of the loop whose times a run prints
 PARTS = 40
+#: seconds after which two jobs exchange their processors
+TURN = 0.05
+#: what a job prints when its loop can begin
+READY = b"ready\n"
 #: Smallest share of the operators' time with which an operator is compared.
 LEAST_SHARE = 0.01
 
 
-def job(steps: int, count: int) -> None:
-    """Train `count` layers; print the seconds that each part of the training loop takes."""
+def job(steps: int, count: int, company: bool) -> None:
+    """Train `count` layers and print the seconds that each part of the loop takes.
+
+    A job that keeps another one `company` trains on until that one has ended its loop, too.
+    """
     import time
 
     import torch
@@ -56,32 +73,85 @@ def job(steps: int, count: int) -> None:
     model = torch.nn.Sequential(*layers)
     optimizer = torch.optim.SGD(model.parameters(), lr=0.01)
     x = torch.randn(8, 32)
+
+    def train() -> None:
+        model(x).sum().backward()
+        optimizer.step()
+        optimizer.zero_grad()
+
+    print(READY.decode(), end="", flush=True)
+    sys.stdin.readline()
     part, times = steps // PARTS, [time.perf_counter()]
     for step in range(steps):
         if step == steps * 3 // 4:
             layers[SLOW].times = 2
-        model(x).sum().backward()
-        optimizer.step()
-        optimizer.zero_grad()
+        train()
         if step % part == part - 1:
             times.append(time.perf_counter())
-    print(json.dumps([end - begin for begin, end in itertools.pairwise(times)]))
+    print(json.dumps([end - begin for begin, end in itertools.pairwise(times)]), flush=True)
+    while company and not select.select([sys.stdin], [], [], 0)[0]:
+        train()
 
 
-def run(steps: int, layers: int, budget: float | None, folder: Path) -> tuple[list[float], dict[str, Any]]:
-    """Run the job, without ms-profiler if `budget` is None; return the seconds of its loop's parts and the summary."""
+def start(steps: int, layers: int, given: dict[str, Any] | None, folder: Path) -> "subprocess.Popen[bytes]":
+    """Start the job, without ms-profiler if the options `given` are None; its loop waits for a line."""
     environment = {name: value for name, value in os.environ.items() if name != "MS_PROFILER_OPTIONS"}
-    if budget is not None:
-        options = {"start": True, "quiet": True, "overhead_budget": budget, "output_path": str(folder)}
-        environment["MS_PROFILER_OPTIONS"] = json.dumps({**options, "analyse": "off"})
     command = [sys.executable, __file__, "job", str(steps), str(layers)]
-    out = subprocess.run(command, env=environment, capture_output=True, text=True, check=True).stdout
-    if budget is None:
-        return json.loads(out), {}
+    if given is None:
+        command.append("company")
+    else:
+        options = {"start": True, "quiet": True, "analyse": "off", "output_path": str(folder)}
+        environment["MS_PROFILER_OPTIONS"] = json.dumps(options | given)
+    return subprocess.Popen(command, env=environment, stdin=subprocess.PIPE, stdout=subprocess.PIPE)
+
+
+def together(processes: list["subprocess.Popen[bytes]"]) -> list[list[float]]:
+    """Let the loops of one or two jobs run at the same time; return for each the seconds of its loop's parts."""
+    places = sorted(os.sched_getaffinity(0))
+    outputs = [process.stdout for process in processes if process.stdout is not None]
+    for output in outputs:
+        if output.readline() != READY:
+            raise SystemExit("a job ended before its loop")
+    waited = {output: index for index, output in enumerate(outputs)}
+    found: dict[int, list[float]] = {}
+    for turn in itertools.count():
+        for index, process in enumerate(processes):
+            place(process.pid, places[(index + turn) % len(places)])
+        if turn == 0:
+            for process in processes:
+                if process.stdin is not None:
+                    process.stdin.write(b"\n")
+                    process.stdin.flush()
+        for output in select.select(list(waited), [], [], TURN)[0]:
+            found[waited.pop(output)] = json.loads(output.readline())
+        if not waited:
+            break
+    for process in processes:
+        process.communicate()
+    return [found[index] for index in range(len(processes))]
+
+
+def place(process: int, processor: int) -> None:
+    """Move all threads of a process to one processor."""
+    with contextlib.suppress(FileNotFoundError):
+        for thread in os.listdir(f"/proc/{process}/task"):
+            with contextlib.suppress(ProcessLookupError):
+                os.sched_setaffinity(int(thread), {processor})
+
+
+def analysed(folder: Path) -> dict[str, Any]:
+    """Analyse the result of a job; return its summary."""
     (result,) = folder.glob("*_ascend_ms")
     pairs.analysed(str(result))
     (summary,) = result.rglob("summary.json")
-    return json.loads(out), json.loads(summary.read_text())
+    found: dict[str, Any] = json.loads(summary.read_text())
+    return found
+
+
+def run(steps: int, layers: int, budget: float, folder: Path) -> dict[str, Any]:
+    """Run the job alone; return its summary."""
+    together([start(steps, layers, {"overhead_budget": budget}, folder)])
+    return analysed(folder)
 
 
 def totals(summary: dict[str, Any]) -> dict[str, tuple[float, float]]:
@@ -108,14 +178,12 @@ def cost(paired: dict[str, Any] | None) -> str:
     return f"{share} ± {error}, of which hooks {hooks} from {paired['hooks_steps']} steps"
 
 
-def ratio(changed: list[list[float]], bare: list[list[float]]) -> str:
-    """Return the two ratios of runs to bare runs of the same rounds, as text; a run is the times of its parts."""
-
-    def medians(runs: list[list[float]]) -> float:
-        return sum(statistics.median(part) for part in zip(*runs, strict=True))
-
-    whole = statistics.median(sum(one) / sum(other) for one, other in zip(changed, bare, strict=True))
-    return f"x{whole:.3f}, by parts x{medians(changed) / medians(bare):.3f}"
+def ratio(loops: list[list[list[float]]]) -> str:
+    """Return the two ratios of the second jobs of pairs to the first ones, as text; a job is the times of its parts."""
+    wholes = [sum(second) / sum(first) for first, second in loops]
+    parts = [other / one for first, second in loops for one, other in zip(first, second, strict=True)]
+    error = f" ± {statistics.stdev(wholes) / len(wholes) ** 0.5:.3f}" if len(wholes) > 1 else ""
+    return f"x{statistics.median(wholes):.3f}{error}, by parts x{statistics.median(parts):.3f}"
 
 
 def described(summary: dict[str, Any], truth: dict[str, tuple[float, float]], steps: int) -> str:
@@ -135,30 +203,27 @@ def described(summary: dict[str, Any], truth: dict[str, tuple[float, float]], st
 
 def main() -> None:
     if len(sys.argv) > 1 and sys.argv[1] == "job":
-        job(int(sys.argv[2]), int(sys.argv[3]))
+        job(int(sys.argv[2]), int(sys.argv[3]), sys.argv[4:] == ["company"])
         return
     given = [int(value) for value in sys.argv[1:]]
     rounds, steps, layers = given + [3, 20_000, LAYERS][len(given) :]
     print(pairs.machine())
     with tempfile.TemporaryDirectory() as parent:
-        truth, again = (totals(run(steps, layers, 0.0, Path(parent, f"everything {number}"))[1]) for number in (1, 2))
+        truth, again = (totals(run(steps, layers, 0.0, Path(parent, f"everything {number}"))) for number in (1, 2))
         print(f"two runs that record all steps: shares of time within {furthest(again, truth, 1):.1%} of each other")
-        times: dict[float | str, list[list[float]]] = {name: [] for name in ("bare", "again", *BUDGETS)}
-        summaries: dict[float | str, list[dict[str, Any]]] = {budget: [] for budget in BUDGETS}
+        loops: dict[str, list[list[list[float]]]] = {kind: [] for kind in KINDS}
+        summaries: dict[str, list[dict[str, Any]]] = {kind: [] for kind in KINDS}
         for number in range(rounds):
-            for name in random.sample(list(times), len(times)):
-                budget = name if isinstance(name, float) else None
-                parts, summary = run(steps, layers, budget, Path(parent, f"{name} {number}"))
-                times[name].append(parts)
-                if budget is not None:
-                    summaries[name].append(summary)
-        each = statistics.median(sum(parts) for parts in times["bare"]) / steps
-        print(
-            f"{steps:,} steps of {layers} layers, {each * 1000:.2f} ms each; A/A {ratio(times['again'], times['bare'])}"
-        )
-        for name, runs in summaries.items():
-            print(f"overhead_budget {name}: {ratio(times[name], times['bare'])}")
-            for summary in runs:
+            for kind, options in random.sample(list(KINDS.items()), len(KINDS)):
+                folder = Path(parent, f"{kind.replace('/', '')} {number}")
+                loops[kind].append(together([start(steps, layers, each, folder) for each in (None, options)]))
+                if options is not None and "overhead_budget" in options:
+                    summaries[kind].append(analysed(folder))
+        each = statistics.median(sum(parts) for pairs_of in loops.values() for parts, _ in pairs_of) / steps
+        print(f"{steps:,} steps of {layers} layers, {each * 1000:.2f} ms each")
+        for kind in KINDS:
+            print(f"{kind}: {ratio(loops[kind])}")
+            for summary in summaries[kind]:
                 print(f"    {described(summary, truth, steps)}")
 
 
