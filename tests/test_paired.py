@@ -95,6 +95,8 @@ def test_work_between_steps_is_a_part_of_the_cost_but_not_what_the_script_reques
     assert without["between"] == 0
     assert paid["between"] == pytest.approx(20 * STEP / steps.table["duration_ns"].sum(), abs=1e-6)
     assert paid["share"] == pytest.approx(without["share"] + paid["between"], abs=1e-5)
+    waited = work.with_columns(end_ns=pl.col("end_ns") + 100 * STEP * (pl.int_range(pl.len()) == 3))
+    assert cost(steps, waited)["between"] == pytest.approx(27 * STEP / steps.table["duration_ns"].sum(), abs=1e-6)
 
 
 def test_modules_of_other_processes_and_of_steps_that_are_not_sampled_do_not_count_for_the_hooks():

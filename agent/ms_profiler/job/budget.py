@@ -51,8 +51,8 @@ RESTS: Final = 1 - RECORDS
 TIMED: Final = 16
 #: unknown work between two steps counts as a cost up to this time, ns: longer work has waited for a processor
 WAITED: Final = 1_000_000
-#: Hooks rest if the schedule leaves out more than this number of steps in a row; to exchange them takes 0.1 ms.
-IDLE: Final = 32
+#: Hooks rest if the schedule leaves out more than `IDLE` steps in a row, and `look` is called in each `LOOK` of them.
+IDLE, LOOK = 32, 1024
 
 
 def thrift(left: float) -> float:
@@ -298,7 +298,7 @@ class Budget:
         scheduled = host.steps.schedule is not None
         recorded = host.steps.recorded - self._scheduled if scheduled else count - self._count
         if scheduled and recorded < INTERVAL:
-            self.next_look = count + max(host.steps.idle, INTERVAL - recorded)
+            self.next_look = count + max(min(host.steps.idle, LOOK), INTERVAL - recorded)
             return
         then, computed, spent = self._pace.last, (records - self._records) * self._cost["span_ns"], self._spent
         before, self._records, self._count, self._spent = self._count, records, count, 0

@@ -19,12 +19,15 @@ from ms_profiler.analysis.metrics import intervals, known_waits, length_ratios, 
 from ms_profiler.analysis.metrics.steps import Steps
 from ms_profiler.analysis.model import tables
 from ms_profiler.store.format import CATEGORY_FINE, Category
-from ms_profiler.store.names import REQUESTED
+from ms_profiler.store.names import OWN_WORK, REQUESTED
 
 #: the cost is measured only from at least this number of pairs
 LEAST: Final = 8
 #: share of the pairs that is left out at each end: the lowest and the highest pairs
 TRIMMED: Final = 0.1
+#: Work between two steps counts up to this multiple of its median: the thread lost its processor in longer work. To
+#: exchange all hooks takes some five times as long as the median.
+LONG: Final = 8
 
 
 def paired(recording: tables.Recording, steps: Steps) -> dict[str, Any] | None:
@@ -106,7 +109,7 @@ def paired(recording: tables.Recording, steps: Steps) -> dict[str, Any] | None:
 
 
 def _between(recording: tables.Recording, steps: Steps, wanted: pl.DataFrame) -> int:
-    """Return the time of ms-profiler's work between steps, ns.
+    """Return the time of ms-profiler's work between steps, without waits for a processor, ns.
 
     Args:
         recording: the run.
@@ -118,8 +121,11 @@ def _between(recording: tables.Recording, steps: Steps, wanted: pl.DataFrame) ->
         pl.col("category") == Category.PROFILER,
         pl.col("start_ns").is_between(wanted["start_ns"][0], wanted["end_ns"][-1]),
     )
-    requested = recording.names.gather(own["name"]) == REQUESTED
-    return intervals.total_ns(intervals.union(own.filter(~requested)))
+    own = own.with_columns(name=recording.names.gather(own["name"])).filter(pl.col("name") != REQUESTED)
+    length, works = pl.col("end_ns") - pl.col("start_ns"), pl.col("name") == OWN_WORK
+    most = (LONG * length.filter(works).median()).cast(pl.Int64)
+    ends = pl.when(works).then(pl.min_horizontal(pl.col("start_ns") + most, "end_ns")).otherwise("end_ns")
+    return intervals.total_ns(intervals.union(own.with_columns(end_ns=ends)))
 
 
 def _computed(recording: tables.Recording, steps: Steps, wanted: pl.DataFrame) -> float:

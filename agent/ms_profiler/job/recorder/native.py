@@ -260,8 +260,8 @@ class NativeRecorder:
             entry.path, entry.key = keep[-2:]
             entry.number, entry.own, entry.seldom = number, own, seldom
             entry.name = self.intern(name)
-        period = max(int(1000 / rate), 1)
-        read = _native.lib.msp_metrics_read(table, len(rows), self.intern(SAMPLE), period, int(1 / share))
+        period, rest = max(int(1000 / rate), 1), min(int(1 / share), 1 << 31)
+        read = _native.lib.msp_metrics_read(table, len(rows), self.intern(SAMPLE), period, rest)
         return "" if read else posix.strerror(errno.ENOMEM)
 
     def watch_blocks(self, library: str, least: int, /) -> str:
