@@ -159,7 +159,7 @@ def test_a_burst_begins_and_ends_for_all(sampled):
             long_ns=1 << 60,
             usual=1.0,
             inverse=False,
-            spend=lambda ns: None,
+            spend=lambda ns, exchange: None,
         )
         plan.passed = lambda *_: vars(plan).update(sampled=sampled, next_look=9)
         job._budget._bursts, job._budget._cost = plan, {"span_ns": 0}
