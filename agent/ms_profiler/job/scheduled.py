@@ -79,5 +79,9 @@ class Scheduled(StepsBase):
         before = self.idle
         self.idle = 0 if self._overridden or self.schedule is None else self.schedule.idle(self.number)
         if bool(before) is not bool(self.idle):
-            self._flags = UNRECORDED if self.idle else self.marks.flags
+            self._settle_flags()
             self._settle()
+
+    def _settle_flags(self) -> None:
+        """Set the flags of the next steps that are noted in C: those of idle steps, or of the sampling plan."""
+        self._flags = UNRECORDED if self.idle else self.marks.flags

@@ -112,7 +112,7 @@ class Steps(Scheduled):
         # If calls of a network are the steps, the next step has begun before now: the switch happens within it.
         since = self.recorder.now() if self.source == NETWORK_CALL else self.ended_ns
         self.marks.switch(sampled, stretch, since)
-        self._flags = UNRECORDED if self.idle else self.marks.flags
+        self._settle_flags()
 
     @property
     def running(self) -> int | None:

@@ -84,16 +84,19 @@ def paired(recording: tables.Recording, steps: Steps) -> dict[str, Any] | None:
     mean, error = trimmed(found)
     known = wanted.filter("recorded").height
     whole = int(wanted["duration_ns"].sum())
+    inside = pl.col("start_ns").is_between(wanted["start_ns"][0], wanted["end_ns"][-1])
+    inside &= pl.col("process") == steps.process
     measured = recording.info.cost
     timed = int(measured.get("hooks_steps", 0))
     own_ns = measured.get("hooks_own_ns") if timed >= LEAST else None
     if own_ns is None:
-        hook_ns = _computed(recording, steps, wanted)
+        hook_ns = _computed(recording, steps, wanted, inside)
     else:
         rested = int(sampling.rested(steps, recording.spans, wanted.filter(~pl.col("recorded"))).sum())
         hook_ns = measured["hooks_ns"] + measured.get("rest_ns", 0.0) * rested / wanted.height
     records, hooks = mean * known / whole, hook_ns * wanted.height / whole
-    between = _between(recording, steps, wanted) / whole
+    works = pl.col("category") == Category.PROFILER, pl.col("thread") == steps.thread
+    between = _between(recording.spans.filter(inside, *works), recording.names) / whole
     return {
         "pairs": len(found),
         "sampled": known,
@@ -108,39 +111,31 @@ def paired(recording: tables.Recording, steps: Steps) -> dict[str, Any] | None:
     }
 
 
-def _between(recording: tables.Recording, steps: Steps, wanted: pl.DataFrame) -> int:
-    """Return the time of ms-profiler's work between steps, without waits for a processor, ns.
+def _between(spans: pl.DataFrame, names: pl.Series) -> int:
+    """Return the time of ms-profiler's work, without waits for a processor, ns.
 
     Args:
-        recording: the run.
-        steps: the steps in use.
-        wanted: those of the steps that count.
+        spans: this work on the stepping thread, with what the script's own profiler requested.
+        names: text of each name.
     """
-    own = recording.spans.filter(
-        *(pl.col(column) == getattr(steps, column) for column in ("process", "thread")),
-        pl.col("category") == Category.PROFILER,
-        pl.col("start_ns").is_between(wanted["start_ns"][0], wanted["end_ns"][-1]),
-    )
-    own = own.with_columns(name=recording.names.gather(own["name"])).filter(pl.col("name") != REQUESTED)
+    own = spans.with_columns(name=names.gather(spans["name"])).filter(pl.col("name") != REQUESTED)
     length, works = pl.col("end_ns") - pl.col("start_ns"), pl.col("name") == OWN_WORK
     most = (LONG * length.filter(works).median()).cast(pl.Int64)
     ends = pl.when(works).then(pl.min_horizontal(pl.col("start_ns") + most, "end_ns")).otherwise("end_ns")
     return intervals.total_ns(intervals.union(own.with_columns(end_ns=ends)))
 
 
-def _computed(recording: tables.Recording, steps: Steps, wanted: pl.DataFrame) -> float:
+def _computed(recording: tables.Recording, steps: Steps, wanted: pl.DataFrame, inside: pl.Expr) -> float:
     """Return the time of the hooks in a step, ns, computed as `paired` says.
 
     Args:
         recording: the run.
         steps: the steps in use.
         wanted: those of the steps that count.
+        inside: whether a span is of the process of these steps, and begins within them.
     """
-    own = recording.spans.filter(
-        pl.col("process") == steps.process, pl.col("category") < CATEGORY_FINE, pl.col("category") != Category.PROFILER
-    )
-    first, last = wanted["start_ns"][0], wanted["end_ns"][-1]
-    coarse = own.filter(pl.col("start_ns").is_between(first, last)).height / wanted.height
+    hooked = pl.col("category") < CATEGORY_FINE, pl.col("category") != Category.PROFILER
+    coarse = recording.spans.filter(inside, *hooked).height / wanted.height
     modules = _modules(recording, steps) / max(wanted.filter("recorded").height, 1)
     cost = recording.info.cost
     return coarse * cost.get("span_ns", 0.0) + modules * cost.get("idle_ns", 0.0)
