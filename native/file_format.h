@@ -119,9 +119,10 @@ typedef struct {
 
 /* An MSP_KIND_PROCESSOR slot shows how long its thread ran, and how long the thread waited for a processor. A thread
  * writes such a slot in three cases: after at least MSP_QUIET_NS without records, MSP_LOOK_NS after its last
- * MSP_KIND_PROCESSOR slot, and when a step ends. `end_ns` is the time of the event before the slot. `arg` is the
- * processor time of the thread so far. `name` is the wait time: the microseconds for which the thread waited for a
- * processor since its last slot with a wait time. In a slot without a wait time, `name` is MSP_NOT_READ. */
+ * MSP_KIND_PROCESSOR slot, and when a step ends; less often in steps that are not sampled (looks.h). `end_ns` is the
+ * time of the event before the slot. `arg` is the processor time of the thread so far. `name` is the wait time: the
+ * microseconds for which the thread waited for a processor since its last slot with a wait time. In a slot without a
+ * wait time, `name` is MSP_NOT_READ. */
 #define MSP_NOT_READ 0xFFFFFFFF
 
 /* The store holds sampled stacks as paths in a tree of functions. The nodes of the tree have numbers from 1; a process

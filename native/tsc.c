@@ -8,11 +8,17 @@
 #include <cpuid.h>
 #endif
 
-#define LINE_NS 4000000u
-/* The rate of the counter is computed from two pairs of readings that are at least 20 ms apart. The error of a pair is
- * half of its width, usually 30 ns. So at the end of a line, the error of a computed time is 12 ns. A new line takes
- * about 1 us, because its clocks' memory is not in the caches: too much for each millisecond. */
+/* The rate of the counter is computed from two pairs of readings that are at least 20 ms apart, and anew each time that
+ * their distance has doubled, up to some seconds. The error of a pair is half of its width, usually 30 ns. A line lasts
+ * a fifth of this distance, so at its end, the error of a computed time is 12 ns at most. A new line takes some 10 us
+ * on a virtual machine, because nothing that its four clocks need is in the caches: with lines of 4 ms, a loop of
+ * short steps took 0.25 % longer. */
 #define BASELINE_LEAST_NS 20000000u
+#define BASELINE_MOST_NS 5000000000u
+#define LINES 5u               /* lines for each distance between the two pairs */
+#define LINE_MOST_NS 64000000u /* a longer line would save less than 0.02 % */
+#define RATE_DIFFERS_MOST \
+  1e-4                        /* the first rate is wrong by 15 in a million at most; the counter has jumped otherwise */
 #define SLEPT_MOST_NS 100000u /* a smaller difference is no sleep: the two clocks are read one after the other */
 #define WIDTH_ENOUGH 200u     /* ticks; if a pair is wider, the thread was interrupted, and reads again */
 #define WIDTH_MOST 600u       /* ticks; from a wider pair of readings, no times are computed */
@@ -27,10 +33,11 @@
 
 static struct {
   uint32_t trusted;
-  uint32_t rate;      /* ns a tick, times 2^32; 0 until it is known */
-  uint32_t busy;      /* a thread uses `first` */
+  uint32_t busy;      /* a thread uses `first` and `wanted_ns` */
+  uint64_t line;      /* upper 32 bits: ns of a line; lower: the rate, ns a tick, times 2^32; 0 until it is known */
+  uint64_t wanted_ns; /* from a pair so long after the first one, the rate is computed next */
   msp_tsc_pair first; /* the pair from which the rate is computed */
-} counter;
+} counter = {.wanted_ns = BASELINE_LEAST_NS};
 
 #if defined(__x86_64__)
 
@@ -87,24 +94,33 @@ static bool slept_between(const msp_tsc_pair *one, const msp_tsc_pair *other) {
   return apart > 2 * SLEPT_MOST_NS;
 }
 
-/* Return the rate of the counter; 0 while the rate is unknown. The first thread that calls this after 20 ms computes
- * the rate from the first pair of readings and from this pair. */
-static uint32_t rate_with(const msp_tsc_pair *pair) {
-  uint32_t rate = __atomic_load_n(&counter.rate, __ATOMIC_RELAXED);
-  if (rate != 0 || __atomic_exchange_n(&counter.busy, 1, __ATOMIC_ACQUIRE) != 0) return rate;
+/* Compute the rate of the counter from the first pair of readings and from this pair, if that is due. */
+static void measure(const msp_tsc_pair *pair, uint64_t line) {
   uint64_t ns = pair->ns - counter.first.ns, ticks = pair->ticks - counter.first.ticks;
-  if (counter.first.width > WIDTH_MOST || slept_between(&counter.first, pair)) {
+  if (counter.first.width > WIDTH_MOST || pair->ns <= counter.first.ns || slept_between(&counter.first, pair)) {
     counter.first = *pair;
-  } else if (pair->ns > counter.first.ns && ns >= BASELINE_LEAST_NS) {
-    if (ns < ticks) {
-      rate = (uint32_t)((double)ns / (double)ticks * 4294967296.0);
-      __atomic_store_n(&counter.rate, rate, __ATOMIC_RELAXED);
-    } else {
-      msp_tsc_distrust(); /* a counter below 1 GHz is too coarse */
-    }
+    return;
   }
-  __atomic_store_n(&counter.busy, 0, __ATOMIC_RELEASE);
-  return rate;
+  if (ns < counter.wanted_ns || counter.wanted_ns > BASELINE_MOST_NS) return;
+  double before = (double)(uint32_t)line, rate = (double)ns / (double)ticks * 4294967296.0;
+  if (line != 0 && (rate > before * (1 + RATE_DIFFERS_MOST) || rate < before * (1 - RATE_DIFFERS_MOST))) {
+    counter.first = *pair;
+  } else if (ns < ticks) {
+    uint64_t length = ns / LINES < LINE_MOST_NS ? ns / LINES : LINE_MOST_NS;
+    __atomic_store_n(&counter.line, length << 32 | (uint32_t)rate, __ATOMIC_RELAXED);
+    counter.wanted_ns = 2 * ns;
+  } else {
+    msp_tsc_distrust(); /* a counter below 1 GHz is too coarse */
+  }
+}
+
+/* Return the length of a line and the rate of the counter, see `counter.line`; 0 while they are unknown. */
+static uint64_t line_with(const msp_tsc_pair *pair) {
+  if (__atomic_exchange_n(&counter.busy, 1, __ATOMIC_ACQUIRE) == 0) {
+    measure(pair, __atomic_load_n(&counter.line, __ATOMIC_RELAXED));
+    __atomic_store_n(&counter.busy, 0, __ATOMIC_RELEASE);
+  }
+  return __atomic_load_n(&counter.line, __ATOMIC_RELAXED);
 }
 
 /* Return whether the clock deviates from the time that the thread computes from the counter. */
@@ -116,21 +132,21 @@ static bool strays(const msp_tsc *tsc, const msp_tsc_pair *pair) {
 }
 
 uint64_t msp_tsc_begin(msp_tsc *tsc, const msp_tsc_pair *pair) {
-  uint32_t rate = 0;
+  uint64_t line = 0;
   if (pair->width <= WIDTH_MOST) {
     tsc->failed = 0;
     if (strays(tsc, pair)) msp_tsc_distrust();
-    rate = rate_with(pair);
+    line = line_with(pair);
   } else {
     if (tsc->failed < FAILED_MOST) ++tsc->failed;
     tsc->paused_ns = pair->ns + PAUSE_NS;
   }
   tsc->length = 0;
-  if (rate != 0 && msp_tsc_trusted()) {
+  if (line != 0 && msp_tsc_trusted()) {
     tsc->ticks = pair->ticks;
     tsc->ns = pair->ns;
-    tsc->rate = rate;
-    tsc->length = ((uint64_t)LINE_NS << 32) / rate;
+    tsc->rate = (uint32_t)line;
+    tsc->length = (line >> 32 << 32) / tsc->rate;
   }
   return msp_tsc_not_before(tsc, pair->ns);
 }

@@ -1,7 +1,7 @@
 /* CLOCK_MONOTONIC_RAW for one thread, computed from the processor's time-stamp counter.
  *
  * When Linux uses the time-stamp counter as its clock source, the clock is a linear function of the counter. A thread
- * reads the clock and the counter. For four milliseconds, it then computes times from the counter with this linear
+ * reads the clock and the counter. For 4 to 64 milliseconds, it then computes times from the counter with this linear
  * function, which we call a line. Then it reads both again. So errors do not add up: the error is that of one reading,
  * some tens of nanoseconds. If the clock differs from the computed time at the end of a line, the clock does not follow
  * the counter. From then on, all threads read the clock. While one reading of both takes too long, a thread reads the
@@ -45,7 +45,7 @@ void msp_tsc_after_fork(void);
 /* Return whether threads may compute the time from the time-stamp counter. */
 bool msp_tsc_trusted(void);
 
-/* Stop using the time-stamp counter. Each thread reads the clock once its present line ends, after four milliseconds
+/* Stop using the time-stamp counter. Each thread reads the clock once its present line ends, after 64 milliseconds
  * at most. */
 void msp_tsc_distrust(void);
 

@@ -16,9 +16,8 @@
 #include "thread.h"
 
 #define LABEL_MOST 255
-#define LEFT_OVER_LEAST 4        /* a smaller rest is not kept for the next thread, which needs a slot for its name */
-#define WAITED_LEAST_NS 4000000u /* a thread that did not run for this time reads its wait time, which takes 8 us */
-#define SCRATCH_SLOTS 16384      /* 512 KiB: larger than the first-level cache, as a store is */
+#define LEFT_OVER_LEAST 4   /* a smaller rest is not kept for the next thread, which needs a slot for its name */
+#define SCRATCH_SLOTS 16384 /* 512 KiB: larger than the first-level cache, as a store is */
 
 __thread msp_writer *msp_writer_current;
 
@@ -233,38 +232,6 @@ void msp_writer_drop(const msp_writer *writer) {
   msp_gate_let_go();
 }
 
-/* Return how long the calling thread has waited for a processor so far; UINT64_MAX if the system does not report it.
- * This is the second number of the file `schedstat`. The file is opened each time: if a descriptor stayed open, the job
- * could close it, and use its number for another file. */
-static uint64_t waited_so_far(void) {
-  char text[64];
-  int descriptor = open("/proc/thread-self/schedstat", O_RDONLY | O_CLOEXEC);
-  if (descriptor < 0) return UINT64_MAX;
-  ssize_t length = read(descriptor, text, sizeof text - 1);
-  close(descriptor);
-  if (length <= 0) return UINT64_MAX;
-  text[length] = 0;
-  char *second = strchr(text, ' ');
-  return second == NULL ? UINT64_MAX : strtoull(second, NULL, 10);
-}
-
-/* Return how long the thread has waited for a processor since the last reading, in microseconds. Returns MSP_NOT_READ
- * if the thread ran most of the time: then a reading is not worth its cost. */
-static uint32_t waited(msp_looks *looks, uint64_t now, uint64_t ran) {
-  bool first = looks->since_ns == 0;
-  if (!first && now - looks->since_ns < ran - looks->since_ran_ns + WAITED_LEAST_NS) return MSP_NOT_READ;
-  uint64_t so_far = waited_so_far();
-  if (so_far == UINT64_MAX) {
-    looks->since_ns = UINT64_MAX / 2; /* the file cannot be read: do not try again */
-    return MSP_NOT_READ;
-  }
-  uint64_t since = (so_far - looks->waited_ns) / 1000;
-  looks->since_ns = now;
-  looks->since_ran_ns = ran;
-  looks->waited_ns = so_far;
-  return first || since >= MSP_NOT_READ ? MSP_NOT_READ : (uint32_t)since;
-}
-
 /* Record the thread's processor time and wait time so far. `before` is the time of the event before this one. */
 void msp_writer_look(msp_writer *writer, uint64_t now, uint64_t before) {
   msp_looks *looks = &writer->looks;
@@ -275,7 +242,7 @@ void msp_writer_look(msp_writer *writer, uint64_t now, uint64_t before) {
   if (writer->gate == &scratch_gate || (refuse & ~MSP_REFUSE_FINE) != 0) return;
   int reason = errno;
   uint64_t ran = msp_clock_read(CLOCK_THREAD_CPUTIME_ID);
-  uint32_t queued = waited(looks, now, ran);
+  uint32_t queued = msp_looks_waited(looks, now, ran);
   errno = reason;
   looks->looked_ns = now;
   if (writer->next == writer->limit && !msp_writer_extend(writer, MSP_WORTH_COARSE)) return;
@@ -312,7 +279,9 @@ bool msp_record(uint8_t kind, uint8_t category, uint8_t flags, uint32_t name, ui
     msp_helper_revive();
     uint64_t now = msp_tsc_now(&writer->tsc), before = writer->looks.event_ns;
     writer->looks.event_ns = now;
-    if (now - writer->looks.looked_ns >= MSP_QUIET_NS) msp_writer_look(writer, now, before);
+    if (msp_looks_due(&writer->looks, before, now, (refuse & MSP_REFUSE_FINE) != 0)) {
+      msp_writer_look(writer, now, before);
+    }
   }
   return true;
 }

@@ -12,6 +12,7 @@
 
 #include "clock.h"
 #include "gate.h"
+#include "looks.h"
 #include "slot.h"
 #include "store.h"
 #include "strings.h"
@@ -30,25 +31,6 @@ typedef struct {
   uint16_t ops; /* number of open operators when the span began */
   uint8_t category;
 } msp_open_span;
-
-/* A recording thread reads its processor time now and then. The reading shows whether the thread ran, and is called a
- * look. A look takes 0.4 us, so looks 250 us apart take at most 0.2 % of the time. On a virtual machine, a look takes
- * 0.7 us, and the system call slows down the code after it. So in steps that are not sampled, there are fewer looks:
- * looks 2 ms apart took 1.2 us of each step of 0.48 ms. */
-#define MSP_QUIET_NS 250000u /* the first event after so long a time without events leads to a look */
-#define MSP_LOOK_NS 5000000u /* so long after the last look, the next event always leads to a look */
-/* The same two times in steps that are not sampled. */
-#define MSP_REST_QUIET_NS 2000000u
-#define MSP_REST_LOOK_NS 8000000u
-
-typedef struct {
-  uint64_t event_ns;     /* time of the last event */
-  uint64_t due_ns;       /* the first event at or after this time leads to a look */
-  uint64_t looked_ns;    /* time of the last look; 0: there was none */
-  uint64_t since_ns;     /* time of the last look that also read the wait time for a processor */
-  uint64_t since_ran_ns; /* processor time in that look */
-  uint64_t waited_ns;    /* wait time in that look */
-} msp_looks;
 
 /* The writer of a thread. The fields that every event needs are adjacent, so they are in few cache lines. This matters
  * because a framework may replace the whole cache between two events.

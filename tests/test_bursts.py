@@ -68,6 +68,8 @@ def run(
         paid += cost * sampled
         now += length
         seen.append((bursts.stretch, sampled))
+        if count >= bursts.next_look and bursts.compare(count, int(now)):
+            continue
         if count >= bursts.next_look:
             bursts.passed(count, int(now), cost / 3 * (1.05 if more_from and count > more_from else 1))
         elif length > bursts.long_ns:

@@ -161,6 +161,7 @@ def test_a_burst_begins_and_ends_for_all(sampled):
             inverse=False,
             spend=lambda ns, exchange: None,
         )
+        plan.compare = lambda *_: False
         plan.passed = lambda *_: vars(plan).update(sampled=sampled, next_look=9)
         job._budget._bursts, job._budget._cost = plan, {"span_ns": 0}
         job._budget._affordable = lambda _: (1.0, 0.0)

@@ -33,11 +33,10 @@ class Session:
         self.steps = Steps(self.recorder)
         self.failures = []
         self.sources = Sources(self.guard)
-        self.at_start, self.at_step, self.at_end = (
-            self.sources.start.append,
-            self.sources.step.append,
-            self.sources.end.append,
-        )
+        self.at_start, self.at_end = self.sources.start.append, self.sources.end.append
+
+    def at_step(self, call, follows=True):
+        self.sources.step.append(call)
 
     def failed(self, what, reason):
         self.failures.append((what, reason))

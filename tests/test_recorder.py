@@ -335,3 +335,31 @@ def test_after_a_quiet_time_it_is_known_whether_the_thread_ran(recorder, folder)
     assert (slept[0] - first[0]) - (slept[2] - first[2]) >= 25_000_000
     assert ran[2] - slept[2] >= 20_000_000
     assert recorder.stats().records == 2
+
+
+def test_steps_that_are_not_sampled_have_few_looks_and_a_long_one_has_its_own(recorder, folder):
+    if recorder.kind != "native":
+        pytest.skip("the recorder in Python looks at all steps")
+    recorder.open(str(folder))
+    recorder.fine(False)
+    name, steps = recorder.intern("step"), []
+
+    def step(length):
+        begin = recorder.now()
+        while recorder.now() < begin + length:
+            pass
+        steps.append((begin, recorder.now()))
+        recorder.record(STEP, 0, 0, name, *steps[-1], len(steps))
+
+    for _ in range(200):
+        step(500_000)
+    step(20_000_000)
+    for _ in range(4):
+        step(500_000)
+    recorder.close()
+    times = [look[0] for look in read_store(folder).looks]
+    (_, ended), after = steps[200], steps[201][1]
+    assert sum(ended <= time < after for time in times) == 1
+    longer = sum(end - begin >= 2_000_000 for begin, end in steps[:200])  # on a busy machine
+    usual = sum(time < ended for time in times)
+    assert 1 <= usual <= (ended - steps[0][0]) / 32_000_000 + longer + 2

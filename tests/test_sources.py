@@ -62,3 +62,17 @@ def test_a_source_that_was_dropped_is_forgotten() -> None:
     sources.drop(list(sources.step))
     assert sources.stepped(3, True) == (NEVER, False)
     assert calls == [1, 2]
+
+
+def test_a_switch_of_sampling_calls_only_the_sources_that_follow_it() -> None:
+    """Where steps begin or cease to be sampled, a periodic source that is not due is left alone; others are called."""
+    sources, follows, periodic = Sources(guard), [], []  # type: ignore[var-annotated]
+    sources.step += [every(8, follows), every(8, periodic)]
+    sources.periodic.append(sources.step[1])
+    sources.stepped(1, True)
+    assert sources.stepped(3, False, switched=True) == (9, False)
+    assert (follows, periodic) == ([1, 3], [1])
+    sources.stepped(5, True)
+    assert (follows, periodic) == ([1, 3, 5], [1, 5])
+    sources.drop([sources.step[1]])
+    assert sources.periodic == []

@@ -107,6 +107,13 @@ static int make_up(void) {
   CHECK(later(&tsc, 30) == place.ns && tsc.length == 0); /* it slept again: measure anew */
   CHECK(later(&tsc, 20) == place.ns);
   CHECK(tsc.length == 8000000 && tsc.rate == 1u << 31 && tsc.ticks == place.ticks && tsc.ns == place.ns);
+  CHECK(later(&tsc, 19) == place.ns && tsc.length == 8000000);
+  CHECK(later(&tsc, 1) == place.ns && tsc.length == 16000000 && tsc.rate == 1u << 31); /* known from 40 ms */
+  place.ticks += 2000000000u; /* the counter is a second ahead: its rate stays, and is measured anew from here */
+  CHECK(later(&tsc, 40) == place.ns && tsc.length == 16000000 && tsc.rate == 1u << 31);
+  CHECK(later(&tsc, 79) == place.ns && tsc.length == 16000000);
+  CHECK(later(&tsc, 1) == place.ns && tsc.length == 32000000 && tsc.rate == 1u << 31);
+  CHECK(later(&tsc, 1000) == place.ns && tsc.length == 128000000); /* a line is not longer than 64 ms */
   place.width = 700; /* an interrupt between the two readings of a pair: no computed clock for now */
   CHECK(later(&tsc, 1) == place.ns && tsc.length == 0);
   place.width = 100;

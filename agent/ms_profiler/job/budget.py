@@ -270,9 +270,8 @@ class Budget:
         if self._anew:
             last = self._stretch if self._bursts is None else self._bursts.stretch
             self._begin(self._host.recorder.stats().records, last + 1)
-        bursts = self._bursts
-        if bursts is not None:
-            self._continue_bursts(bursts, count)
+        if self._bursts is not None:
+            self._continue_bursts(self._bursts, count)
         elif count >= self.next_look:
             self._check(count)
         return self.next_look
@@ -318,8 +317,10 @@ class Budget:
         host.save()
 
     def _continue_bursts(self, bursts: Bursts, count: int) -> None:
-        host = self._host
-        steps, now = host.steps, host.recorder.now()
+        host, now = self._host, self._host.recorder.now()
+        if count >= bursts.next_look and bursts.compare(count, now):
+            self.next_look = bursts.next_look
+            return
         if count >= bursts.next_look:
             records = host.recorder.stats().records
             each = (records - self._records) * self._cost["span_ns"] / max(count - self._count, 1)
@@ -327,7 +328,7 @@ class Budget:
             self._records, self._count = records, count
             bursts.share, bursts.over = self._affordable(bursts.usual)
             bursts.passed(count, now, each)
-        elif steps.last_ns > steps.long_ns:
+        elif host.steps.last_ns > host.steps.long_ns:
             bursts.slow(count, now)
         elif self.next_look == bursts.next_look:  # else an exception of the job has ended the last call of `_settle`
             return
@@ -372,9 +373,8 @@ class Budget:
 
     def _exhausted(self) -> None:
         """Note after the last batch of a dataset that the job has worked since the last step, if no hook noted it."""
-        steps = self._host.steps
-        if self._host.sources.rest.resting and steps.running is not None:
-            steps.began(self._host.recorder.now())
+        if self._host.sources.rest.resting and self._host.steps.running is not None:
+            self._host.steps.began(self._host.recorder.now())
 
     def _settle(self, bursts: Bursts) -> None:
         """Apply the sampling plan to the next steps."""

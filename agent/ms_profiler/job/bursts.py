@@ -136,6 +136,7 @@ class Bursts:
         self._began = now
         self._lent = 0  # number of further stretches that are short, because the length of steps has changed
         self._lengths, self._levels = lengths, Levels()
+        self._moved = False  # whether `compare` has noticed that the length of steps has changed
         #: number of the current stretch of steps
         self.stretch = 0
         #: whether the next steps are sampled
@@ -192,6 +193,24 @@ class Bursts:
             self._alert = ALERTED
             self._begin(count, now)
 
+    def compare(self, count: int, now: int) -> bool:
+        """Compare the length of the last unsampled steps with the usual one, after step `next_look`.
+
+        Args:
+            count: the number of steps so far.
+            now: the current time, ns.
+
+        Returns:
+            Whether this was all that is due; otherwise the caller must call `passed`.
+        """
+        if self.sampled or self._place == 2 or count >= self._marks[self._place]:
+            return False
+        self._moved = self._moved or self._levels.changed(self._lengths(count - self._at))
+        if not self._moved:
+            self._reach(count, now)
+            self.next_look = self._next(count)
+        return not self._moved
+
     def passed(self, count: int, now: int, computed_ns: float) -> None:
         """Continue the plan after step `next_look`.
 
@@ -206,7 +225,8 @@ class Bursts:
                 # the stretch ends after the step that follows the burst, and short stretches begin
                 self._lent, self._alert, self._marks[3] = LENT, ALERTED, self._marks[2]
         usual = not self.sampled and self._place != 2
-        if usual and self._levels.changed(self._lengths(count - self._at)):
+        if usual and (self._moved or self._levels.changed(self._lengths(count - self._at))):
+            self._moved = False
             self._restart(count, now)
         elif count < self._marks[-1]:
             self._reach(count, now)

@@ -116,13 +116,14 @@ class Host(Protocol):
     def at_start(self, call: Callable[[], None]) -> None:
         """Register a function to call when recording begins or continues; call it now if recording has begun."""
 
-    def at_step(self, call: Callable[[int], tuple[int, bool]]) -> None:
+    def at_step(self, call: Callable[[int], tuple[int, bool]], follows: bool = True) -> None:
         """Register a function to call between steps.
 
         Args:
             call: called with the number of steps so far. Its first result is the number of steps after which it must be
                 called again; an earlier call does no harm. Its second result is whether the call took noticeable
                 time, which then belongs to no step.
+            follows: whether to call it also when steps begin or cease to be sampled.
         """
 
     def at_end(self, call: Callable[[], None]) -> None:

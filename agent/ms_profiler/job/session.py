@@ -211,13 +211,11 @@ class Session:
         """Return a context manager that notes and suppresses errors of ms-profiler in its block."""
         return Guard(self.failed, what)
 
-    def at_step(self, call: Callable[[int], tuple[int, bool]]) -> None:
-        """Register a function to call between steps, on the thread that runs them, with the number of steps so far.
-
-        Its first result is the number of steps after which it must be called again; an earlier call does no harm. Its
-        second result is whether the call took noticeable time; that time belongs to no step.
-        """
+    def at_step(self, call: Callable[[int], tuple[int, bool]], follows: bool = True) -> None:
+        """Register a function to call between steps, on the thread that runs them; see `host.Host.at_step`."""
         self.sources.step.append(call)
+        if not follows:
+            self.sources.periodic.append(call)
 
     def at_start(self, call: Callable[[], None]) -> None:
         """Register a function to call when recording begins or continues; call it now if recording has begun."""
@@ -264,7 +262,7 @@ class Session:
                 due = min(due, wanted, self._budget.idle(count))
             else:
                 begun = self.recorder.now()
-                next_call, took = self.sources.stepped(count, every or marks.sampled is not sampled)
+                next_call, took = self.sources.stepped(count, every, marks.sampled is not sampled)
                 if took:
                     self._budget.spend(self.recorder.now() - begun)
                 due, took_time = min(due, wanted, next_call), took_time or took

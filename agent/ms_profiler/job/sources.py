@@ -23,6 +23,9 @@ class Sources:
         #: function must be called again; an earlier call does no harm. The second result is whether the call took
         #: noticeable time, which belongs to no step.
         self.step: list[Callable[[int], tuple[int, bool]]] = []
+        #: those of them that need not be called when steps begin or cease to be sampled. In a run with a budget of
+        #: 0.2 %, their calls took 0.3 of 0.5 ms of such a switch
+        self.periodic: list[Callable[[int], tuple[int, bool]]] = []
         self._due: dict[Callable[[int], tuple[int, bool]], int] = {}
         #: called when recording begins or continues
         self.start: list[Callable[[], None]] = []
@@ -48,6 +51,7 @@ class Sources:
         """
         self._all([call for call in self.end if call in calls], "ending a source")
         self.step = [call for call in self.step if call not in calls]
+        self.periodic = [call for call in self.periodic if call not in calls]
         self._due = {call: due for call, due in self._due.items() if call in self.step}
         self.start = [call for call in self.start if call not in calls]
         self._unstarted = [call for call in self._unstarted if call not in calls]
@@ -78,7 +82,7 @@ class Sources:
                 self._unstarted[0]()
             del self._unstarted[:1]
 
-    def stepped(self, count: int, every: bool) -> tuple[int, bool]:
+    def stepped(self, count: int, every: bool, switched: bool = False) -> tuple[int, bool]:
         """Call the functions that are due; return the step of the next call, and whether any took noticeable time.
 
         A function is called only when it is due, because calling nine functions took 0.1 ms of each step.
@@ -86,12 +90,13 @@ class Sources:
         Args:
             count: the number of steps so far.
             every: whether to call all functions, even those that are not due.
+            switched: whether steps begin or cease to be sampled.
         """
         self._continue_start()
         dues, due, took_time = self._due, NEVER, False
         for call in self.step:
             wanted = dues.get(call, 0)
-            if every or wanted <= count:
+            if every or wanted <= count or (switched and call not in self.periodic):
                 wanted = NEVER  # if the function fails, it is not called again
                 with self._guard("a step boundary"):
                     wanted, took = call(count)

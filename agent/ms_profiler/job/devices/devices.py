@@ -37,7 +37,7 @@ class Devices:
         host.at_start(self._rivals)
         for source in self.sources:
             host.at_start(source.start)
-            host.at_step(source.stepped)
+            host.at_step(source.stepped, follows=False)
             host.at_end(source.stop)
         return []
 

@@ -28,7 +28,7 @@ class Strategy:
     def __init__(self, host: "Host", read: Callable[[], dict[str, Any]]) -> None:
         self._host, self._read = host, read
         self._last_written = "", ""
-        host.at_step(self.stepped)
+        host.at_step(self.stepped, follows=False)
         host.at_end(self.end)
 
     def stepped(self, count: int) -> tuple[int, bool]:

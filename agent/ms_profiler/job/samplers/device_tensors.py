@@ -70,4 +70,4 @@ def watch(host: "Host", read: Callable[[], list[Held]]) -> None:
         host: the session that records.
         read: returns the memory of each device that the process uses.
     """
-    host.at_step(DeviceTensors(host, read).stepped)
+    host.at_step(DeviceTensors(host, read).stepped, follows=False)

@@ -87,4 +87,4 @@ def watch(host: "Host") -> None:
     resident = Resident(host)
     host.at_start(resident.start)
     host.at_end(resident.stop)
-    host.at_step(resident.stepped)
+    host.at_step(resident.stepped, follows=False)

@@ -24,7 +24,7 @@ SYSTEM_CALLS: Final = "osrt"
 #: largest share of one processor that the reading may take. A sample takes 0.2 to 0.5 ms.
 SHARE: Final = 0.005
 #: The reading takes at most this part of `overhead_budget`: the job may need all processors itself.
-PART: Final = 0.5
+PART: Final = 0.25
 
 
 class Row(NamedTuple):

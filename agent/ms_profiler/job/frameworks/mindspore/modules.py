@@ -342,7 +342,7 @@ def targets(host: "Host") -> list[Target]:
     """Return the functions to wrap: `Cell.__call__`, and the functions that set the execution mode."""
     modules = called.modules = Modules(host)
     modules.read_mode()
-    host.at_step(modules.networks.stepped)
+    host.at_step(modules.networks.stepped, follows=False)
     host.at_end(modules.networks.end)
     if supported(host):
         host.at_step(Tape(host, modules.watch).stepped)

@@ -225,11 +225,11 @@ def _register_with_dynamo(original: Any, replacement: Any) -> None:
 def targets(host: "Host") -> list[Target]:
     """Return `Module.__call__`, to wrap it; register functions that read networks between steps."""
     modules = Modules(host)
-    host.at_step(modules.networks.stepped)
+    host.at_step(modules.networks.stepped, follows=False)
     host.at_end(modules.networks.end)
-    host.at_step(modules.replicas.stepped)
+    host.at_step(modules.replicas.stepped, follows=False)
     host.at_end(modules.replicas.end)
-    host.at_step(Places(host, modules.everything, PARAMETERS).stepped)
+    host.at_step(Places(host, modules.everything, PARAMETERS).stepped, follows=False)
     Strategy(host, parallel.read)
     call = functools.cache(modules.call)
 
