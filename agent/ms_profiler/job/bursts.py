@@ -44,7 +44,7 @@ LONGEST, PROBE, PROBE_MOST = 1 << 16, 128, 1 << 13
 PART, SPREAD, FAR, CHEAP = 2, 8, 4, 0.0006
 #: Recording may take a loan: LOAN * (time of the run) beyond its share of the time. It needs this loan before its cost
 #: is known, and after the length of steps has changed (see LENT).
-LOAN = 0.002
+LOAN = 0.0012
 #: After max(BLOCK, (steps so far) / BLOCKS) unsampled steps, their length is compared with the usual length of steps.
 #: A comparison takes LOOK ns, and all comparisons may take the part LOOKS of the budget.
 BLOCK, BLOCKS, LOOK, LOOKS = 128, 32, 120_000, 0.25
