@@ -259,7 +259,7 @@ def test_the_reading_takes_at_most_a_share_of_one_processor(tmp_path, share):
 
 @pytest.mark.parametrize(
     ("budgets", "share"),
-    [([0.05], 0.005), ([0.01], 0.0025), ([0.002], 0.0005), ([0.002, 0.004], 0.001), ([0.0], 0.005)],
+    [([0.05], 0.002), ([0.01], 0.002), ([0.002], 0.0005), ([0.002, 0.004], 0.001), ([0.0], 0.002)],
 )
 def test_the_reading_takes_at_most_a_quarter_of_the_budget(budgets, share):
     asked = []

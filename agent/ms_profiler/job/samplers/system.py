@@ -21,8 +21,9 @@ root: str = "/"
 DEVICES: Final = 64
 #: value of the option `host_sys` that requests system calls, which ms-profiler does not record
 SYSTEM_CALLS: Final = "osrt"
-#: largest share of one processor that the reading may take. A sample takes 0.2 to 0.5 ms.
-SHARE: Final = 0.005
+#: largest share of one processor that the reading may take. A sample takes 0.2 to 0.5 ms. With 0.005, a job that had
+#: only one processor took 0.5 % longer, which is no part of the budget
+SHARE: Final = 0.002
 #: The reading takes at most this part of `overhead_budget`: the job may need all processors itself.
 PART: Final = 0.25
 
