@@ -103,7 +103,7 @@ class Session:
     def guard(self, _):
         return nullcontext()
 
-    def at_step(self, call):
+    def at_step(self, call, follows=True):
         """Call nothing at steps."""
 
     def at(self, count):

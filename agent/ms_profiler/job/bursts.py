@@ -43,8 +43,9 @@ LONGEST, PROBE, PROBE_MOST = 1 << 16, 128, 1 << 13
 #: recording has spent its share of the time and its loan.
 PART, SPREAD, FAR, CHEAP = 2, 8, 4, 0.0006
 #: Recording may take a loan: LOAN * (time of the run) beyond its share of the time. It needs this loan before its cost
-#: is known, and after the length of steps has changed (see LENT).
-LOAN = 0.0012
+#: is known, and after the length of steps has changed (see LENT). With 0.0012, two ranks with other costs shared 87 %
+#: of their sampled steps, and 97 % with 0.0016.
+LOAN = 0.0016
 #: After max(BLOCK, (steps so far) / BLOCKS) unsampled steps, their length is compared with the usual length of steps.
 #: A comparison takes LOOK ns, and all comparisons may take the part LOOKS of the budget.
 BLOCK, BLOCKS, LOOK, LOOKS = 128, 32, 120_000, 0.25
