@@ -17,8 +17,9 @@
 #define BASELINE_MOST_NS 5000000000u
 #define LINES 5u               /* lines for each distance between the two pairs */
 #define LINE_MOST_NS 64000000u /* a longer line would save less than 0.02 % */
-#define RATE_DIFFERS_MOST \
-  1e-4                        /* the first rate is wrong by 15 in a million at most; the counter has jumped otherwise */
+/* The first rate is wrong by 15 in a million at most. If a later one differs by more than this, the counter has jumped.
+ */
+#define RATE_DIFFERS_MOST 1e-4
 #define SLEPT_MOST_NS 100000u /* a smaller difference is no sleep: the two clocks are read one after the other */
 #define WIDTH_ENOUGH 200u     /* ticks; if a pair is wider, the thread was interrupted, and reads again */
 #define WIDTH_MOST 600u       /* ticks; from a wider pair of readings, no times are computed */
