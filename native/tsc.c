@@ -29,7 +29,7 @@
  * otherwise. Where they always do, an attempt each 10 ms costs 0.02 % of the thread's time. */
 #define PAUSE_NS 10000000u
 #define DEVIATION_MOST_NS 1000u /* largest deviation of the clock from the computed time */
-#define COMPARED_MOST 4u        /* the clock is compared with a computed time only within this multiple of LINE_NS */
+#define COMPARED_MOST 4u        /* the clock is compared with a computed time only within this multiple of a line */
 #define SOURCE "/sys/devices/system/clocksource/clocksource0/current_clocksource"
 
 static struct {
