@@ -318,10 +318,10 @@ class Budget:
 
     def _continue_bursts(self, bursts: Bursts, count: int) -> None:
         host, now = self._host, self._host.recorder.now()
-        if count >= bursts.next_look and bursts.compare(count, now):
-            self.next_look = bursts.next_look
-            return
         if count >= bursts.next_look:
+            if bursts.compare(count, now):
+                self.next_look = bursts.next_look
+                return
             records = host.recorder.stats().records
             each = (records - self._records) * self._cost["span_ns"] / max(count - self._count, 1)
             each += sum(self.expected.values()) / HOOK

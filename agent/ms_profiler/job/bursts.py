@@ -137,7 +137,7 @@ class Bursts:
         self._began = now
         self._lent = 0  # number of further stretches that are short, because the length of steps has changed
         self._lengths, self._levels = lengths, Levels()
-        self._moved = False  # whether `compare` has noticed that the length of steps has changed
+        self._moved = False  # whether a change of the length of steps was noticed, and no new stretch has begun yet
         #: number of the current stretch of steps
         self.stretch = 0
         #: whether the next steps are sampled
@@ -173,7 +173,7 @@ class Bursts:
     @property
     def long_ns(self) -> int:
         """Return the length, in ns, above which an unsampled step counts as slow."""
-        return NEVER if self.sampled or self._deaf or self._place == 2 else int(LONG * self._usual)
+        return NEVER if self._deaf or not self._comparable else int(LONG * self._usual)
 
     def spend(self, ns: int, exchange: bool = False) -> None:
         """Count `ns` nanoseconds that recording took between two steps; `exchange`: to begin or to end a burst."""
@@ -204,13 +204,11 @@ class Bursts:
         Returns:
             Whether this was all that is due; otherwise the caller must call `passed`.
         """
-        if self.sampled or self._place == 2 or count >= self._marks[self._place]:
+        if count >= self._marks[self._place] or self._changed(count):
             return False
-        self._moved = self._moved or self._levels.changed(self._lengths(count - self._at))
-        if not self._moved:
-            self._reach(count, now)
-            self.next_look = self._next(count)
-        return not self._moved
+        self._reach(count, now)
+        self.next_look = self._next(count)
+        return True
 
     def passed(self, count: int, now: int, computed_ns: float) -> None:
         """Continue the plan after step `next_look`.
@@ -225,9 +223,7 @@ class Bursts:
             if self._other_work():
                 # the stretch ends after the step that follows the burst, and short stretches begin
                 self._lent, self._alert, self._marks[3] = LENT, ALERTED, self._marks[2]
-        usual = not self.sampled and self._place != 2
-        if usual and (self._moved or self._levels.changed(self._lengths(count - self._at))):
-            self._moved = False
+        if self._changed(count):
             self._restart(count, now)
         elif count < self._marks[-1]:
             self._reach(count, now)
@@ -236,6 +232,18 @@ class Bursts:
             self._end(count, now)
             self._deaf = False
             self._begin(count, now)
+
+    @property
+    def _comparable(self) -> bool:
+        """Return whether the last steps are neither sampled nor the step after a burst."""
+        return not self.sampled and self._place != 2
+
+    def _changed(self, count: int) -> bool:
+        """Return whether the length of the last unsampled steps differs from the usual one."""
+        if not self._comparable:
+            return False
+        self._moved = self._moved or self._levels.changed(self._lengths(count - self._at))
+        return self._moved
 
     def _other_work(self) -> bool:
         """Return whether the burst that ends has another number of records than the two bursts before it."""
@@ -248,7 +256,7 @@ class Bursts:
     def _next(self, count: int) -> int:
         """Return the number of steps after which to call `passed` next: to switch sampling, or to compare steps."""
         mark = self._marks[self._place]
-        if self.sampled or self._place == 2:
+        if not self._comparable:
             return mark
         block = int(LOOK / max(LOOKS * self.budget * self._usual, 1.0))
         return min(mark, count + max(BLOCK, count // BLOCKS, block))
@@ -260,6 +268,7 @@ class Bursts:
             count: the number of steps so far.
             now: the current time, ns.
         """
+        self._moved = False
         usual = (now - self._since) / max(count - self._at, 1)  # in the last block
         self._end(count, now)
         self._usual, self._alert, self._lent = usual, ALERTED, LENT
