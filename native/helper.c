@@ -42,6 +42,7 @@ static struct {
   bool ended;        /* the thread has seen `stop`, and ends a moment later */
   uint32_t asked;    /* number of the last request to check whether the file system answers */
   uint32_t answered; /* number of the last request that was answered */
+  uint64_t ran_ns;   /* processor time of this thread, and of those before it */
 } helper = {.lock = PTHREAD_MUTEX_INITIALIZER};
 
 /* Give this thread a table of file descriptors of its own. Some jobs close all descriptors that they do not know, and
@@ -61,7 +62,7 @@ static void *work(void *unused) {
   (void)unused;
   unshare_descriptors();
   avoid_preemption();
-  uint64_t next_anchor = msp_clock_read(CLOCK_MONOTONIC) + ANCHOR_NS;
+  uint64_t next_anchor = msp_clock_read(CLOCK_MONOTONIC) + ANCHOR_NS, counted = 0;
   for (;;) {
     msp_store_prepare_spare();
     msp_control_prepare_spare();
@@ -78,6 +79,9 @@ static void *work(void *unused) {
       if (now + FLUSH_NS < until) until = now + FLUSH_NS;
     }
     struct timespec when = msp_deadline(until);
+    uint64_t ran = msp_clock_read(CLOCK_THREAD_CPUTIME_ID);
+    __atomic_add_fetch(&helper.ran_ns, ran - counted, __ATOMIC_RELAXED);
+    counted = ran;
     pthread_mutex_lock(&helper.lock);
     int waited = 0;
     while (!helper.stop && !helper.awake && helper.asked == helper.answered && waited != ETIMEDOUT) {
@@ -189,6 +193,8 @@ void msp_helper_revive(void) {
   pthread_mutex_unlock(&helper.lock);
 }
 
+uint64_t msp_helper_ran(void) { return __atomic_load_n(&helper.ran_ns, __ATOMIC_RELAXED); }
+
 bool msp_helper_runs(void) { return __atomic_load_n(&helper.runs, __ATOMIC_ACQUIRE); }
 
 void msp_helper_wake(void) {
@@ -204,4 +210,5 @@ void msp_helper_after_fork(void) {
   pthread_mutex_init(&helper.lock, NULL);
   helper.has_wake = false;
   helper.runs = helper.rests = false;
+  helper.ran_ns = 0;
 }

@@ -13,6 +13,9 @@
 void msp_helper_start(void);
 bool msp_helper_runs(void);
 
+/* Return the processor time that the helper thread has taken in this process, ns. */
+uint64_t msp_helper_ran(void);
+
 /* Stop the helper thread. Returns false if the thread has not ended within ten seconds, because a file system does not
  * answer. Then the thread still uses the store. */
 bool msp_helper_stop(void);

@@ -256,9 +256,10 @@ static PyObject *py_stats(PyObject *self, PyObject *unused) {
   (void)unused;
   msp_stats stats;
   msp_get_stats(&stats);
-  return Py_BuildValue("(KKKKKIi)", (unsigned long long)stats.records, (unsigned long long)stats.dropped,
+  return Py_BuildValue("(KKKKKIKi)", (unsigned long long)stats.records, (unsigned long long)stats.dropped,
                        (unsigned long long)stats.dropped_limit, (unsigned long long)stats.bytes,
-                       (unsigned long long)stats.unnamed, (unsigned int)stats.threads, stats.failure);
+                       (unsigned long long)stats.unnamed, (unsigned int)stats.threads,
+                       (unsigned long long)stats.helper_ns, stats.failure);
 }
 
 static PyObject *py_blocks(PyObject *self, PyObject *unused) {
@@ -306,7 +307,8 @@ static PyMethodDef functions[] = {
     {"pause", py_pause, METH_O, "Refuse new spans, instants and counters while true."},
     {"fine", py_fine, METH_O, "Refuse fine-grained categories while false."},
     {"anchor", py_anchor, METH_NOARGS, "Write an anchor: one moment in both clocks."},
-    {"stats", py_stats, METH_NOARGS, "Return (records, dropped, dropped_limit, bytes, unnamed, threads, failure)."},
+    {"stats", py_stats, METH_NOARGS,
+     "Return (records, dropped, dropped_limit, bytes, unnamed, threads, helper_ns, failure)."},
     {"blocks", py_blocks, METH_NOARGS, "Return (live, peak, made, freed, lost, intact) of the allocator's blocks."},
     {"scratch", py_scratch, METH_O,
      "While true, this thread writes to memory instead of the store, to measure the cost."},

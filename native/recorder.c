@@ -155,6 +155,7 @@ void msp_get_stats(msp_stats *stats) {
   stats->records = msp_writer_records(NULL);
   stats->unnamed = msp_strings_refused() - recorder.refused;
   stats->threads = msp_writer_threads();
+  stats->helper_ns = msp_helper_ran();
 }
 
 /* Wait until the other threads rest. A thread may also sleep for a moment between two records, for example while it

@@ -54,6 +54,7 @@ typedef struct {
   uint64_t bytes;         /* size on disk of all segments */
   uint64_t unnamed;       /* names refused, because there were too many */
   uint32_t threads;       /* threads that have recorded */
+  uint64_t helper_ns;     /* processor time of the helper thread in this process */
   int failure;            /* errno of the last segment that could not be made or copied, or MSP_FAILURE_MEMORY */
 } msp_stats;
 

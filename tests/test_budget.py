@@ -18,6 +18,7 @@ def steps():
         idle=0,
         lone=0,
         last_ns=MS,
+        helper_ns=0,
         marks=SimpleNamespace(sampled=True),
         lengths=lambda count: [MS] * count,
         sample=lambda sampled, stretch: None,
@@ -31,7 +32,7 @@ def budget(monkeypatch, steps):
     recorder = SimpleNamespace(
         room=lambda: 1 << 40,
         now=lambda: (steps.count + 1) * MS,
-        stats=lambda: SimpleNamespace(records=0),
+        stats=lambda: SimpleNamespace(records=0, helper_ns=int(steps.count * steps.helper_ns)),
         hook_times=lambda since: (0, [], 0),
         fine=lambda on: None,
     )
@@ -56,6 +57,17 @@ def test_a_recorder_of_kernels_costs_nothing_in_steps_that_the_schedule_leaves_o
         budget.look(steps.count)
     assert (budget._bursts is not None) is samples
     assert budget.next_look > INTERVAL, "the budget has looked"
+
+
+@pytest.mark.parametrize(("helper", "samples"), [(0.01, False), (0.04, True)])
+def test_the_recorders_helper_thread_is_a_part_of_the_cost(budget, steps, helper, samples):
+    budget.expected["kernels"] = 0.03 * MS
+    steps.helper_ns = helper * MS
+    for _ in range(5000):
+        steps.count += 1
+        budget.look(steps.count)
+    assert (budget._bursts is not None) is samples
+    assert budget.cost["helper"] == pytest.approx(helper, rel=0.01)
 
 
 def test_few_steps_of_a_schedule_are_recorded_whatever_they_cost(budget, steps):

@@ -30,6 +30,7 @@ def run(
     chance=7,
     over=0.0,
     more_from=None,
+    beside=0,
 ):
     """Simulate a job whose sampled steps cost more than others.
 
@@ -48,11 +49,12 @@ def run(
         chance: number from which the disturbances of the job follow.
         over: the share of the time that hooks take beyond the budget.
         more_from: number of the step after which a step has 5 % more records; None for never.
+        beside: what another thread of ms-profiler takes during each step, in ns.
 
     Returns:
         (stretch, whether it was sampled) of each step, and the true share of the cost in the job's time.
     """
-    chance, now, paid, speed = random.Random(chance), 0, 0.0, 1.0
+    chance, now, paid, owed, speed = random.Random(chance), 0, 0.0, 0, 1.0
     lengths = []
     bursts, seen = Bursts(share, 0, 0, debt, cost / 3, STEP, partial(newest, lengths), seed), []
     bursts.over = over
@@ -71,6 +73,8 @@ def run(
         if count >= bursts.next_look and bursts.compare(count, int(now)):
             continue
         if count >= bursts.next_look:
+            bursts.owe(beside * (count - owed))
+            owed = count
             bursts.passed(count, int(now), cost / 3 * (1.05 if more_from and count > more_from else 1))
         elif length > bursts.long_ns:
             bursts.slow(count, int(now))
@@ -84,6 +88,13 @@ def test_the_cost_is_within_the_budget(share, cost):
     assert paid < share + 0.005
     sampled = sum(kind for _, kind in seen)
     assert sampled * cost > 0.3 * share * len(seen) * STEP or sampled > 0.9 * len(seen), "the budget is used"
+
+
+@pytest.mark.parametrize("beside", [2_000, 10_000, 25_000])
+def test_what_another_thread_takes_is_a_part_of_the_budget(beside):
+    _, paid = run(0.05, 500_000, beside=beside)
+    assert paid + beside / STEP < 0.055
+    assert paid > 0.3 * (0.05 - beside / STEP), "the rest of the budget is used"
 
 
 def test_a_stretch_has_one_burst_anywhere_in_it():

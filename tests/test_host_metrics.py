@@ -5,6 +5,7 @@ import json
 import os
 import shutil
 import subprocess
+from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
@@ -234,6 +235,28 @@ def test_rows_of_a_file_are_adjacent_and_have_known_names():
     paths = [row.path for row in found]
     assert len(set(paths)) == sum(before != after for before, after in zip(["", *paths], paths, strict=False))
     assert all(names.metric(row.name) for row in found)
+
+
+def test_the_recorder_counts_the_processor_time_of_its_helper_thread(tmp_path):
+    def by_the_system():
+        found = 0
+        for task in Path("/proc/self/task").iterdir():
+            if (task / "comm").read_text() == "ms-profiler\n":
+                found += int((task / "schedstat").read_text().split()[0])
+        return found
+
+    recorder = make("native")
+    before, others = recorder.stats().helper_ns, by_the_system()
+    recorder.open(str(tmp_path))
+    try:
+        assert not recorder.read_host(list(system.rows(frozenset({"cpu"}))), 100.0, 0.5)
+        eventually(lambda: recorder.stats().helper_ns - before > 20 * MS)
+        counted = recorder.stats().helper_ns - before
+        truth = by_the_system() - others
+        assert 0.5 * truth < counted <= truth
+    finally:
+        recorder.read_host([], 1.0, 0.5)
+        recorder.close()
 
 
 @pytest.mark.parametrize("share", [0.005, 0.001])

@@ -160,12 +160,13 @@ def test_a_burst_begins_and_ends_for_all(sampled):
             usual=1.0,
             inverse=False,
             spend=lambda ns, exchange: None,
+            owe=lambda ns: None,
         )
         plan.compare = lambda *_: False
         plan.passed = lambda *_: vars(plan).update(sampled=sampled, next_look=9)
         job._budget._bursts, job._budget._cost = plan, {"span_ns": 0}
         job._budget._affordable = lambda _: (1.0, 0.0)
-        job.recorder.stats = lambda: SimpleNamespace(records=0)
+        job.recorder.stats = lambda: SimpleNamespace(records=0, helper_ns=0)
         job.recorder.record = job.recorder.intern = lambda *_: 0
         job.recorder.hook_times = lambda _: (0, [], 0)
         job._budget._settle(plan)

@@ -99,6 +99,13 @@ def test_work_between_steps_is_a_part_of_the_cost_but_not_what_the_script_reques
     assert cost(steps, waited)["between"] == pytest.approx(27 * STEP / steps.table["duration_ns"].sum(), abs=1e-6)
 
 
+def test_the_helper_thread_is_a_part_of_the_cost():
+    steps, _ = made(2000)
+    assert cost(steps)["helper"] == 0
+    assert cost(steps, helper=0.004)["helper"] == 0.004
+    assert cost(steps, helper=0.004)["share"] == pytest.approx(cost(steps)["share"] + 0.004, abs=1e-6)
+
+
 def test_modules_of_other_processes_and_of_steps_that_are_not_sampled_do_not_count_for_the_hooks():
     steps, _ = made(2000)
     others = calls(range(2000), steps, process=2), calls([1, 12], steps)

@@ -80,8 +80,8 @@ class RunInfo:
     #: metadata that the script added to the result, by key
     metadata: dict[str, Any] = field(default_factory=dict)
     #: What ms-profiler costs. "span_ns": time to record one span. "idle_ns": time of one call of a hook that records
-    #: nothing. "start_ns": time of the start. "hooks_ns", "hooks_own_ns", "hooks_steps", "rest_ns": see
-    #: `job.budget.Budget.cost`.
+    #: nothing. "start_ns": time of the start. "hooks_ns", "hooks_own_ns", "hooks_steps", "rest_ns", "helper":
+    #: see `job.budget.Budget.cost`.
     cost: dict[str, float] = field(default_factory=dict)
 
     def listed(self, option: str) -> list[str]:

@@ -36,7 +36,8 @@ def paired(recording: tables.Recording, steps: Steps) -> dict[str, Any] | None:
         recording = extra time of a sampled step * sampled steps / time of all steps
         hooks     = time of hooks in a step / length of a step
         between   = time of ms-profiler's work between steps / time of all steps
-        share     = recording + hooks + between
+        helper    = processor time of the recorder's helper thread / time
+        share     = recording + hooks + between + helper
 
     Hooks measured the time of their own code in C in some steps of the job. From this, the job estimated their whole
     time: hooks also take time in Python, and make the code after them slower (`job.budget.WHOLE`). In steps in which
@@ -59,7 +60,8 @@ def paired(recording: tables.Recording, steps: Steps) -> dict[str, Any] | None:
         extra time of a sampled step = m - mean length of the steps without records
 
     Between two steps, ms-profiler begins and ends bursts, compares steps, and reads counters. This time belongs to no
-    step, and is recorded. Work that the script's own profiler requested does not count.
+    step, and is recorded. Work that the script's own profiler requested does not count. The helper thread works beside
+    the job. Its time counts in full, as in a job that computes on all processors.
 
     Checkpoints do not count: one in 50 steps may take as long as 20 steps, and chance decides on which side it is.
 
@@ -70,7 +72,7 @@ def paired(recording: tables.Recording, steps: Steps) -> dict[str, Any] | None:
     Returns:
         `pairs` and `sampled` (numbers of pairs and of sampled steps), `per_step_ms` (extra time of a sampled step),
         `recording`, `hooks`, `hooks_own` (share of the measured time), `hooks_steps` (number of steps that measured
-        it; both are None if the time is computed), `between`, `share`, and `standard_error` (of `recording`).
+        it; both are None if the time is computed), `between`, `helper`, `share`, and `standard_error` (of `recording`).
     """
     if not sampling.sampled(steps):
         return None
@@ -97,6 +99,7 @@ def paired(recording: tables.Recording, steps: Steps) -> dict[str, Any] | None:
     records, hooks = mean * known / whole, hook_ns * wanted.height / whole
     works = pl.col("category") == Category.PROFILER, pl.col("thread") == steps.thread
     between = _between(recording.spans.filter(inside, *works), recording.names) / whole
+    helper = float(measured.get("helper", 0.0))
     return {
         "pairs": len(found),
         "sampled": known,
@@ -106,7 +109,8 @@ def paired(recording: tables.Recording, steps: Steps) -> dict[str, Any] | None:
         "hooks_own": None if own_ns is None else round(own_ns * wanted.height / whole, 6),
         "hooks_steps": None if own_ns is None else timed,
         "between": round(between, 6),
-        "share": round(records + hooks + between, 6),
+        "helper": round(helper, 6),
+        "share": round(records + hooks + between + helper, 6),
         "standard_error": round(error * known / whole, 6),
     }
 

@@ -246,7 +246,7 @@ def _paid(pairs: dict[str, Any] | None) -> str:
     if pairs is None:
         return ""
     share, error, records = (100 * pairs[name] for name in ("share", "standard_error", "recording"))
-    hooks, between = 100 * pairs["hooks"], 100 * pairs["between"]
+    hooks, between, helper = (100 * pairs[name] for name in ("hooks", "between", "helper"))
     how = "computed from the cost of a hook in a loop"
     if pairs["hooks_own"] is not None:
         own = f"{100 * pairs['hooks_own']:.2f} % of their own code, measured in {pairs['hooks_steps']} steps"
@@ -254,7 +254,8 @@ def _paid(pairs: dict[str, Any] | None) -> str:
     return (
         f"your job paid {share:.2f} % ± {error:.2f} of the time of its steps: {records:.2f} % for records, measured on "
         f"{pairs['pairs']} pairs of neighbouring steps with and without records, {hooks:.2f} % for hooks in all steps "
-        f"({how}), and {between:.2f} % for work between steps, measured. Computed: "
+        f"({how}), {between:.2f} % for work between steps, measured, and {helper:.2f} % for a thread of ms-profiler, "
+        "measured as processor time. Computed: "
     )
 
 

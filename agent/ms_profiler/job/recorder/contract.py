@@ -30,6 +30,7 @@ class RecorderStats:
         bytes: size on disk of all files with records.
         unnamed: number of times that a name was refused because the process had too many names.
         threads: the number of threads that recorded.
+        helper_ns: processor time of the recorder's helper thread in this process, ns.
         failure: why the last file that failed could not be made: an errno, or `NO_MEMORY`; 0 if none failed.
     """
 
@@ -39,6 +40,7 @@ class RecorderStats:
     bytes: int
     unnamed: int
     threads: int
+    helper_ns: int
     failure: int
 
 
@@ -315,8 +317,7 @@ class Recorder(Protocol):
         Args:
             program: the program, which writes one line on success.
             timeout: longest wait, in seconds; the program continues afterwards.
-            shows: whether to write a line to stderr. No line is written to a pipe or socket, whose reader waits for
-                the job's end.
+            shows: whether to write a line to stderr, unless that is a pipe or socket, whose reader waits for the end.
             late: the line if the program has not ended in time.
             failed: the line if the program ended without writing a line.
         """
@@ -351,8 +352,7 @@ class Recorder(Protocol):
         """Start reading the system's counters at a rate; return why that is impossible, empty on success.
 
         Args:
-            rows: (name, path, key, number, own, seldom) of each counter, see `native/metrics.h`. An empty list stops
-                the reading of counters.
+            rows: (name, path, key, number, own, seldom) of each counter (`native/metrics.h`); stop reading if empty.
             rate: largest number of samples per second.
             share: largest share of one processor that the reading may take.
         """

@@ -364,9 +364,9 @@ class PythonRecorder:
         """Return the counts of records since `open`; all zeros if `open` was not called in this process."""
         last = self._last
         if last is None:
-            return RecorderStats(0, 0, 0, 0, 0, 0, 0)
+            return RecorderStats(0, 0, 0, 0, 0, 0, 0, 0)
         refused = last.dropped, last.dropped_limit
-        return RecorderStats(last.records(), *refused, last.bytes, last.unnamed(), last.threads, last.failure)
+        return RecorderStats(last.records(), *refused, last.bytes, last.unnamed(), last.threads, 0, last.failure)
 
     def span_cost(self) -> float:
         """Return the measured time of one `begin` and one `end`, ns; measuring writes no record."""
