@@ -138,7 +138,7 @@ def test_the_cost_is_measured_by_pairs(run):
     paid = run.summary["cost"]["paired"]
     assert paid["pairs"] >= 8
     parts = (paid[name] for name in ("recording", "hooks", "between", "helper"))
-    assert paid["share"] == pytest.approx(sum(parts), abs=3e-6)
+    assert paid["share"] == pytest.approx(sum(parts), abs=2e-6)
     assert 0 < paid["helper"] < 0.1
     assert paid["standard_error"] > 0 and 0 < paid["hooks_own"] < paid["hooks"] < 0.2
     assert 8 <= paid["hooks_steps"] <= STEPS // 32

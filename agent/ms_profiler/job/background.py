@@ -23,10 +23,13 @@ class Background:
         self._begun, self._at_begin = self._recorder.now(), self._recorder.stats().helper_ns
         self._taken = self._at_begin
 
-    def take(self) -> int:
-        """Return the processor time since the last call, or since `begin`, ns."""
-        ran, before = self._recorder.stats().helper_ns, self._taken
-        self._taken = ran
+    def take(self, ran: int) -> int:
+        """Return the processor time since the last call, or since `begin`, ns.
+
+        Args:
+            ran: the helper thread's processor time so far, ns (`RecorderStats.helper_ns`).
+        """
+        before, self._taken = self._taken, ran
         return max(ran - before, 0)  # in a fork child, the time begins at 0
 
     @property

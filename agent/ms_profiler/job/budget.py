@@ -284,14 +284,15 @@ class Budget:
 
     def _check(self, count: int) -> None:
         host = self._host
-        now, records = host.recorder.now(), host.recorder.stats().records
+        now, stats = host.recorder.now(), host.recorder.stats()
+        records = stats.records
         scheduled = host.steps.schedule is not None
         recorded = host.steps.recorded - self._scheduled if scheduled else count - self._count
         if scheduled and recorded < INTERVAL:
             self.next_look = count + max(min(host.steps.idle, LOOK), INTERVAL - recorded)
             return
         then, computed, spent = self._pace.last, (records - self._records) * self._cost["span_ns"], self._spent
-        spent += self._background.take()
+        spent += self._background.take(stats.helper_ns)
         before, self._records, self._count, self._spent = self._count, records, count, 0
         self._pace.looked(now)
         self.next_look = count + self._pace.steps
@@ -314,11 +315,12 @@ class Budget:
             if bursts.compare(count, now):
                 self.next_look = bursts.next_look
                 return
-            records = host.recorder.stats().records
+            stats = host.recorder.stats()
+            records = stats.records
             each = (records - self._records) * self._cost["span_ns"] / max(count - self._count, 1)
             each += sum(self.expected.values()) / HOOK
             self._records, self._count = records, count
-            bursts.owe(self._background.take())
+            bursts.owe(self._background.take(stats.helper_ns))
             bursts.share, bursts.over = self._affordable(bursts.usual)
             bursts.passed(count, now, each)
         elif host.steps.last_ns > host.steps.long_ns:

@@ -305,17 +305,17 @@ class Bursts:
             count: the number of steps so far.
             now: the current time, ns.
         """
-        credit = self._credit(LOAN, now)
+        credit, cost = self._credit(LOAN, now), self.cost
         lent, self._lent = self._lent > 0 and self._credit(DEBT, now), max(self._lent - 1, 0)
-        burst = power(max(LEAST, min(MOST, int(4 * self._fixed / self.cost))))
+        burst = power(max(LEAST, min(MOST, int(4 * self._fixed / cost))))
         if not credit:
             burst = LEAST if lent else SPENT
         rate = CALM if self._balance >= 0 else REPAYING
         if self._alert and (self._balance > 0 or lent):
             rate, self._alert = ALERT, self._alert - 1
-        price = burst * self.cost + self._fixed
+        price = burst * cost + self._fixed
         length = int(price / max(rate * self.share * self._usual, 1.0)) + 1
-        self.inverse = self.cost < CALM * self.share * self._usual
+        self.inverse = cost < CALM * self.share * self._usual
         if self.inverse:
             burst, length = LEAST, self._probe
         # Limit the length: after one noisy measurement, a stretch could last until the end of the run.

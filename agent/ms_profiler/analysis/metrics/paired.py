@@ -100,16 +100,17 @@ def paired(recording: tables.Recording, steps: Steps) -> dict[str, Any] | None:
     works = pl.col("category") == Category.PROFILER, pl.col("thread") == steps.thread
     between = _between(recording.spans.filter(inside, *works), recording.names) / whole
     helper = float(measured.get("helper", 0.0))
+    records, hooks, between, helper = (round(part, 6) for part in (records, hooks, between, helper))
     return {
         "pairs": len(found),
         "sampled": known,
         "per_step_ms": round(mean / 1e6, 6),
-        "recording": round(records, 6),
-        "hooks": round(hooks, 6),
+        "recording": records,
+        "hooks": hooks,
         "hooks_own": None if own_ns is None else round(own_ns * wanted.height / whole, 6),
         "hooks_steps": None if own_ns is None else timed,
-        "between": round(between, 6),
-        "helper": round(helper, 6),
+        "between": between,
+        "helper": helper,
         "share": round(records + hooks + between + helper, 6),
         "standard_error": round(error * known / whole, 6),
     }
