@@ -183,16 +183,22 @@ def furthest(found: dict[str, tuple[float, float]], truth: dict[str, tuple[float
     )
 
 
+def sampled(summary: dict[str, Any], steps: int) -> str:
+    """Return how many of `steps` steps a run has sampled, as text."""
+    sampling = summary["sampling"]
+    return f"{sampling['sampled'] if sampling else steps} steps sampled"
+
+
 def compare(steps: int, layers: int, budget: float, parent: Path) -> None:
     """Run a job under `budget`, 0 for none, beside one that records all steps; print how far their totals differ."""
     folders = parent / f"everything {budget}", parent / f"totals {budget}"
     given = ({"overhead_budget": each} for each in (0.0, budget))
-    together([start(steps, layers, each, folder, True) for each, folder in zip(given, folders, strict=True)])
+    together([start(steps, layers, each, folder, fixed=True) for each, folder in zip(given, folders, strict=True)])
     truth, summary = (analysed(folder) for folder in folders)
-    right, found, sampling = totals(truth), totals(summary), summary["sampling"]
+    right, found = totals(truth), totals(summary)
     large = {name: values for name, values in right.items() if values[1] >= LARGE_SHARE}
     print(
-        f"totals of {sampling['sampled'] if sampling else steps} steps, overhead_budget {budget}: "
+        f"totals, overhead_budget {budget}: {sampled(summary, steps)}; "
         f"calls within {furthest(found, right, 0):.1%} of all steps', shares of time within "
         f"{furthest(found, large, 1):.1%} (operators with {LARGE_SHARE:.0%} of the time or more) and "
         f"{furthest(found, right, 1):.1%} (all with {LEAST_SHARE:.0%})",
@@ -218,14 +224,13 @@ def ratio(loops: list[list[list[float]]]) -> str:
 
 def described(summary: dict[str, Any], steps: int) -> str:
     """Return what the summary of a run under a budget says of the change and of the cost, as text."""
-    sampling = summary["sampling"]
     changes = [change for change in (summary["shift"], summary["work_change"]) if change is not None]
     changed = " and ".join(
         f"change at step {change['step']} in {', '.join(each['module'] for each in change['modules']) or 'no module'}"
         for change in changes
     )
     return (
-        f"{sampling['sampled'] if sampling else steps} steps sampled; {changed or 'no change found'}; "
+        f"{sampled(summary, steps)}; {changed or 'no change found'}; "
         f"cost by the summary: {cost(summary['cost']['paired'])}"
     )
 
