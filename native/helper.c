@@ -12,6 +12,7 @@
 
 #include "clock.h"
 #include "control.h"
+#include "hot.h"
 #include "metrics.h"
 #include "store.h"
 #include "thread.h"
@@ -186,7 +187,7 @@ void msp_helper_rest(void) {
   for (int i = 0; i < 200 && count_threads() > 1; ++i) nanosleep(&pause, NULL);
 }
 
-void msp_helper_revive(void) {
+MSP_HOT void msp_helper_revive(void) {
   if (!__atomic_load_n(&helper.rests, __ATOMIC_RELAXED)) return;
   pthread_mutex_lock(&helper.lock);
   if (helper.rests) start();

@@ -6,6 +6,7 @@
 #include <unistd.h>
 
 #include "file_format.h"
+#include "hot.h"
 
 #define WAITED_LEAST_NS 4000000u /* a thread that did not run for this time reads its wait time, which takes 8 us */
 
@@ -47,7 +48,7 @@ static bool usual(msp_looks *looks, uint64_t length) {
   return !longer || length < MSP_REST_QUIET_NS;
 }
 
-bool msp_looks_due(msp_looks *looks, uint64_t before, uint64_t now, bool rests) {
+MSP_HOT bool msp_looks_due(msp_looks *looks, uint64_t before, uint64_t now, bool rests) {
   bool alone = rests && before != 0 && before == looks->stepped_ns && usual(looks, now - before);
   looks->stepped_ns = now;
   return now - looks->looked_ns >= (alone ? MSP_REST_STEP_NS : MSP_QUIET_NS);

@@ -6,6 +6,7 @@
 #include <structmember.h>
 
 #include "heap_type.h"
+#include "hot.h"
 #include "shield.h"
 #include "steps.h"
 #include "vectorcall.h"
@@ -62,7 +63,7 @@ static bool begins(const hook *self, PyObject *optimizer, const void *frame) {
 }
 
 /* Count a step that has ended on this thread. Returns 1, or -1 with an exception set. */
-static int count(PyObject *steps) {
+MSP_HOT static int count(PyObject *steps) {
   ++running.ended;
   return msp_steps_end(steps, msp_writer_now()) ? 1 : -1;
 }
@@ -113,7 +114,7 @@ static PyObject *take(PyObject *object, PyObject *const *args, Py_ssize_t count)
   return done < 0 ? NULL : PyBool_FromLong(done);
 }
 
-static PyObject *hook_call(PyObject *object, PyObject *const *args, size_t flagged, PyObject *names) {
+MSP_HOT static PyObject *hook_call(PyObject *object, PyObject *const *args, size_t flagged, PyObject *names) {
   const hook *self = (hook *)object;
   int done = 0;
   bool counted = msp_resting && COUNT(flagged) > 0 && self->counted == (uintptr_t)args[0];

@@ -4,6 +4,7 @@
 #include <structmember.h>
 
 #include "heap_type.h"
+#include "hot.h"
 #include "writer.h"
 
 enum { OPTIMIZER_CYCLE = 3, NETWORK_CALL = 7 }; /* values of StepSource in store/format.py */
@@ -106,9 +107,9 @@ static void begin_hook_time(const steps *self) {
   msp_steps_enter();
 }
 
-unsigned long long msp_steps_lone(PyObject *object) { return ((const steps *)object)->lone; }
+MSP_HOT unsigned long long msp_steps_lone(PyObject *object) { return ((const steps *)object)->lone; }
 
-bool msp_steps_of_lone(PyObject *object, const PyObject *optimizer) {
+MSP_HOT bool msp_steps_of_lone(PyObject *object, const PyObject *optimizer) {
   const steps *self = (const steps *)object;
   return self->quick == OPTIMIZER_CYCLE && self->lone == (uintptr_t)optimizer && usual(self);
 }
@@ -124,7 +125,7 @@ static void keep_length(steps *self, uint64_t length) {
   self->lengths[self->ended++ % LENGTHS] = length < UINT32_MAX ? (uint32_t)length : UINT32_MAX;
 }
 
-bool msp_steps_end(PyObject *object, uint64_t at) {
+MSP_HOT bool msp_steps_end(PyObject *object, uint64_t at) {
   steps *self = (steps *)object;
   end_hook_time(self);
   track *chosen = (track *)self->chosen;

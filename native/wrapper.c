@@ -7,6 +7,7 @@
 #include <structmember.h>
 
 #include "heap_type.h"
+#include "hot.h"
 #include "likeness.h"
 #include "optimizers.h"
 #include "shield.h"
@@ -173,12 +174,12 @@ static PyObject *wrapper_vectorcall(PyObject *object, PyObject *const *args, siz
 }
 
 /* The calls of a wrapper at rest. The wrapper is not used after the call, so the caller's reference to it is enough. */
-static PyObject *call_directly(PyObject *object, PyObject *const *args, size_t flagged, PyObject *names) {
+MSP_HOT static PyObject *call_directly(PyObject *object, PyObject *const *args, size_t flagged, PyObject *names) {
   const wrapper *self = (const wrapper *)object;
   return self->direct(self->function, args, flagged, names);
 }
 
-static PyObject *call_function(PyObject *object, PyObject *const *args, size_t flagged, PyObject *names) {
+MSP_HOT static PyObject *call_function(PyObject *object, PyObject *const *args, size_t flagged, PyObject *names) {
   return call(((const wrapper *)object)->function, args, flagged, names);
 }
 

@@ -11,6 +11,7 @@
 #include "calls.h"
 #include "control.h"
 #include "helper.h"
+#include "hot.h"
 #include "recorder.h"
 #include "thread.h"
 
@@ -262,8 +263,8 @@ bool msp_writer_refuses(uint32_t refuse, uint8_t category) {
   return true;
 }
 
-bool msp_record(uint8_t kind, uint8_t category, uint8_t flags, uint32_t name, uint64_t start_ns, uint64_t end_ns,
-                uint64_t arg) {
+MSP_HOT bool msp_record(uint8_t kind, uint8_t category, uint8_t flags, uint32_t name, uint64_t start_ns,
+                        uint64_t end_ns, uint64_t arg) {
   bool span = kind == MSP_KIND_SPAN || kind == MSP_KIND_STEP || kind == MSP_KIND_OPERANDS;
   if (!span && kind != MSP_KIND_INSTANT && kind != MSP_KIND_COUNTER) return false;
   msp_writer *writer = msp_writer_get();
