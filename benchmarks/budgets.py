@@ -13,7 +13,9 @@ changes from one second to the next, is the same for both. Each job prints the t
 are two ratios to the bare jobs: the median of the pairs' ratios of whole loops with its standard error, and the median
 ratio of all fortieths.
 
-usage: budgets.py [ROUNDS] [STEPS] [LAYERS]
+usage: budgets.py [ROUNDS] [STEPS] [LAYERS] [BUDGET ...]
+
+With values of `overhead_budget`, there are only the pairs of these, and the pairs of two bare jobs.
 """
 
 import contextlib
@@ -26,18 +28,15 @@ import statistics
 import subprocess
 import sys
 import tempfile
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 import pairs
 
 BUDGETS = (0.05, 0.01, 0.002)
-#: name of a kind of pair -> options of the second job; None: it is bare, too
-KINDS: dict[str, dict[str, Any] | None] = {
-    "A/A": None,
-    **{f"overhead_budget {budget}": {"overhead_budget": budget} for budget in BUDGETS},
-    "a schedule that waits": {"schedule": {"wait": 1 << 30, "active": 1}},
-}
+#: a further kind of pair, as `pairs_of` returns them
+WAITING: dict[str, dict[str, Any] | None] = {"a schedule that waits": {"schedule": {"wait": 1 << 30, "active": 1}}}
 LAYERS = 6
 SLOW = 3
 #: number of parts of the loop whose times a run prints
@@ -206,6 +205,11 @@ def compare(steps: int, layers: int, budget: float, parent: Path) -> None:
     )
 
 
+def pairs_of(budgets: Sequence[float]) -> dict[str, dict[str, Any] | None]:
+    """Return for the name of each kind of pair the options of its second job; None: it is bare, too."""
+    return {"A/A": None} | {f"overhead_budget {budget}": {"overhead_budget": budget} for budget in budgets}
+
+
 def cost(paired: dict[str, Any] | None) -> str:
     """Return the cost of profiling that the summary of a run states, as text."""
     if paired is None:
@@ -239,23 +243,25 @@ def main() -> None:
     if len(sys.argv) > 1 and sys.argv[1] == "job":
         job(int(sys.argv[2]), int(sys.argv[3]), sys.argv[4:] == ["company"])
         return
-    given = [int(value) for value in sys.argv[1:]]
+    given = [int(value) for value in sys.argv[1:4]]
     rounds, steps, layers = given + [3, 20_000, LAYERS][len(given) :]
+    budgets = [float(value) for value in sys.argv[4:]] or BUDGETS
+    kinds = pairs_of(budgets) if sys.argv[4:] else pairs_of(budgets) | WAITING
     print(pairs.machine())
     with tempfile.TemporaryDirectory() as parent:
-        for budget in (0.0, *BUDGETS):
+        for budget in (0.0, *budgets):
             compare(steps, layers, budget, Path(parent))
-        loops: dict[str, list[list[list[float]]]] = {kind: [] for kind in KINDS}
-        summaries: dict[str, list[dict[str, Any]]] = {kind: [] for kind in KINDS}
+        loops: dict[str, list[list[list[float]]]] = {kind: [] for kind in kinds}
+        summaries: dict[str, list[dict[str, Any]]] = {kind: [] for kind in kinds}
         for number in range(rounds):
-            for kind, options in random.sample(list(KINDS.items()), len(KINDS)):
+            for kind, options in random.sample(list(kinds.items()), len(kinds)):
                 folder = Path(parent, f"{kind.replace('/', '')} {number}")
                 loops[kind].append(together([start(steps, layers, each, folder) for each in (None, options)]))
                 if options is not None and "overhead_budget" in options:
                     summaries[kind].append(analysed(folder))
-        each = statistics.median(sum(parts) for pairs_of in loops.values() for parts, _ in pairs_of) / steps
+        each = statistics.median(sum(parts) for found in loops.values() for parts, _ in found) / steps
         print(f"{steps:,} steps of {layers} layers, {each * 1000:.2f} ms each")
-        for kind in KINDS:
+        for kind in kinds:
             print(f"{kind}: {ratio(loops[kind])}")
             for summary in summaries[kind]:
                 print(f"    {described(summary, steps)}")

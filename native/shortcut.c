@@ -17,8 +17,8 @@ bool msp_shortcut_set(msp_shortcut *shortcut, PyObject *tuple) {
   if (!PyArg_ParseTuple(tuple, "bOO!OIb", &kind, &steps, &PyDict_Type, &known, &condition, &name, &category)) {
     return false;
   }
-  if (kind < MSP_FORWARD || kind > MSP_BACKWARD || !msp_steps_check(steps)) {
-    PyErr_SetString(PyExc_TypeError, "a shortcut needs the kind 1 or 2, and a Steps");
+  if (kind < MSP_FORWARD || kind > MSP_WAIT || !msp_steps_check(steps)) {
+    PyErr_SetString(PyExc_TypeError, "a shortcut needs the kind 1, 2 or 3, and a Steps");
     return false;
   }
   *shortcut = (msp_shortcut){kind, category, name, steps, known, condition};
@@ -77,6 +77,7 @@ static bool accumulates(PyObject *const *args, size_t count, PyObject *names) {
 
 bool msp_shortcut_take(const msp_shortcut *shortcut, PyObject *const *args, size_t count, PyObject *names) {
   if (count == 0 || !msp_writer_leaves_out(MSP_CATEGORY_FINE)) return false;
+  if (shortcut->kind == MSP_WAIT) return is_known(shortcut, args[0]) && msp_steps_waits(shortcut->steps);
   bool forward = shortcut->kind == MSP_FORWARD;
   /* msp_steps_work comes last, because it cannot be undone */
   return (forward ? is_known(shortcut, args[0]) && holds(shortcut)

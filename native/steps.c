@@ -71,6 +71,11 @@ bool msp_steps_work(PyObject *object, bool forward) {
   return true;
 }
 
+bool msp_steps_waits(const PyObject *object) {
+  const steps *self = (const steps *)object;
+  return usual(self) && !self->exhausted && ((const track *)self->chosen)->runs;
+}
+
 void msp_steps_enter_slowly(void) {
   if (msp_steps_timed == PyThread_get_thread_ident()) hook_time.since_ns = msp_writer_now();
 }

@@ -65,6 +65,10 @@ bool msp_steps_check(PyObject *object);
  * this is not the usual case; then the Python code has to run. */
 bool msp_steps_work(PyObject *steps, bool forward);
 
+/* Return whether a wait for a batch tells nothing about steps, as `Steps.batch_began` of job/steps.py finds it: a step
+ * runs, and no dataset was exhausted in it. */
+bool msp_steps_waits(const PyObject *steps);
+
 /* Return the address of the only optimizer; 0: there is none or several, or the next step may have no begin yet. */
 unsigned long long msp_steps_lone(PyObject *steps);
 

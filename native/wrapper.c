@@ -136,6 +136,28 @@ static PyObject *by_label(const wrapper *self, PyObject *const *args, size_t fla
   return recorded(self, (uint32_t)values[0], (uint8_t)values[1], values[2], args, flagged, names);
 }
 
+/* Call the wrapped function, which waits for a batch, and record the wait with the label of its iterator. When there is
+ * no batch left, call `after`. */
+static PyObject *waited(const wrapper *self, PyObject *const *args, size_t flagged, PyObject *names) {
+  PyObject *label = msp_by_id(self->shortcut.known, args[0]);
+  if (label == NULL) PyErr_Clear();
+  Py_XINCREF(label);
+  uint64_t values[3];
+  bool failed = false, plain = label != NULL && read_label(self, label, values, &failed);
+  Py_XDECREF(label);
+  if (!plain) return hooked(self, args, flagged, names);
+  PyObject *result = recorded(self, (uint32_t)values[0], (uint8_t)values[1], values[2], args, flagged, names);
+  if (result != NULL) return result;
+  PyObject *kind, *value, *trace;
+  PyErr_Fetch(&kind, &value, &trace);
+  PyObject *ended = Py_BuildValue("(i)", 0); /* as from `before`: the token 0, because the span has ended */
+  PyErr_Clear();
+  PyErr_Restore(kind, value, trace);
+  if (ended != NULL) result = call_after(self, ended, NULL);
+  Py_XDECREF(ended);
+  return result;
+}
+
 /* Get the name for the spans of all calls from `describe`. Returns false if that raised an exception of the job. */
 static bool named(wrapper *self, PyObject *first) {
   PyObject *label = PyObject_CallFunctionObjArgs(self->describe, first, NULL);
@@ -155,7 +177,9 @@ static PyObject *wrapper_vectorcall(PyObject *object, PyObject *const *args, siz
   msp_steps_call();
   if (self->shortcut.kind != 0 && !inner && (self->forked == NULL || PyList_Size(self->forked) == 0) &&
       msp_shortcut_take(&self->shortcut, args, count, names)) {
-    result = recorded(self, self->shortcut.name, self->shortcut.category, 0, args, flagged, names);
+    result = self->shortcut.kind == MSP_WAIT
+                 ? waited(self, args, flagged, names)
+                 : recorded(self, self->shortcut.name, self->shortcut.category, 0, args, flagged, names);
   } else if (self->labels != NULL && count > 0 &&
              (inner ? !msp_writer_leaves_out(self->category) : self->outermost == 0)) {
     result = by_label(self, args, flagged, names);

@@ -13,7 +13,7 @@ from ms_profiler.job import rest
 from ms_profiler.job.guard import Guard
 from ms_profiler.job.rest import Rest
 from ms_profiler.store.format import Category
-from ms_profiler.store.names import EVALUATING
+from ms_profiler.store.names import DATA_WAIT, EVALUATING
 
 needs_torch = pytest.mark.skipif(importlib.util.find_spec("torch") is None, reason="needs PyTorch")
 JOB = PROGRAMS / "torch_rest.py"
@@ -108,6 +108,37 @@ def test_sampled_steps_have_all_modules(measures):
     for row in sampled.iter_rows(named=True):
         inside = pl.col("start_ns").is_between(row["start_ns"], row["end_ns"])
         assert modules.filter(inside).height == 5 or compiled.filter(inside).height == 1, row["number"]
+
+
+@pytest.fixture(scope="module")
+def loader(launch):
+    return launch(PROGRAMS / "torch_loader_rest.py", options={"overhead_budget": 0.002}, env={"MS_PROFILER_RAISE": "1"})
+
+
+@needs_torch
+def test_a_loader_and_a_scheduler_call_no_python_code_in_the_usual_step_at_rest(loader):
+    assert loader.code == 0, loader.err
+    *_, found = json.loads(loader.out)
+    rested = [calls for at_rest, calls in found if at_rest]
+    assert rested, "a burst in each epoch"
+    for calls in rested:
+        # the first wait of an iterator, and the one that finds no batch
+        waits = {"data.py before": 1, "data.py after": 2}
+        assert waits.items() <= calls.items()
+        assert not {"optimizers.py _begin", "optimizers.py _end"} & calls.keys()
+
+
+@needs_torch
+def test_all_waits_of_a_loader_are_recorded_and_its_end_is_known_at_rest(loader):
+    quiet, epochs, found = json.loads(loader.out)
+    rested = sum(at_rest for at_rest, _ in found)
+    measures = engine.measured(str(loader.result))
+    assert spans(measures, f"{DATA_WAIT}TensorDataset").height == epochs * (FEW + 1)
+    assert 0 < spans(measures, "learning rate").height <= (epochs - rested) * FEW
+    table = measures.steps.table
+    assert table.height == epochs * FEW
+    took = (table["end_ns"] - table["start_ns"]).gather([number * FEW for number in range(quiet, epochs)])
+    assert took.median() < 0.1e9, "the sleep between two epochs belongs to no step"
 
 
 WAITING = """

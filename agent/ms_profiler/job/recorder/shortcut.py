@@ -10,6 +10,7 @@ class Usual(IntEnum):
 
     FORWARD = 1
     BACKWARD = 2
+    WAIT = 3
 
 
 class Shortcut(NamedTuple):
@@ -18,12 +19,12 @@ class Shortcut(NamedTuple):
     Attributes:
         kind: the hook.
         steps: the `Steps` of the session, which decides where steps end.
-        known: for a forward pass, id of a module -> its label; for a backward pass, the variables of `torch.compiler`,
-            one of which says whether PyTorch compiles.
+        known: for a forward pass, id of a module -> its label; for a wait for a batch, id of an iterator -> its label;
+            for a backward pass, the variables of `torch.compiler`, one of which says whether PyTorch compiles.
         condition: a function in C, called without arguments before a forward pass, which must return True:
-            `torch.is_grad_enabled`. None for a backward pass.
-        name: id of the name of the span.
-        category: category of the span.
+            `torch.is_grad_enabled`. None in the other cases.
+        name: id of the name of the span; a wait has the name of its label.
+        category: category of the span; a wait has the category of its label.
     """
 
     kind: Usual

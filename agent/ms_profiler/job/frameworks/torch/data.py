@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from ms_profiler.job.frameworks import base, trees
 from ms_profiler.job.frameworks.base import Labels, Target
+from ms_profiler.job.recorder.shortcut import Shortcut, Usual
 from ms_profiler.store.format import Category
 from ms_profiler.store.names import DATA_WAIT, FETCHED, ITERATOR, WORKERS_END
 
@@ -41,7 +42,8 @@ def targets(host: "Host") -> list[Target]:
         if issubclass(type(reason), StopIteration):
             steps.batches_ended()
 
-    waits = base.around(host, "noting the wait for a batch", before, after)
+    usual = Shortcut(Usual.WAIT, steps, known, None, 0, category)
+    waits = base.around(host, "noting the wait for a batch", before, after, shortcut=usual)
 
     def collate(fetcher: Any) -> None:
         fetcher.collate_fn = collating(fetcher.collate_fn)

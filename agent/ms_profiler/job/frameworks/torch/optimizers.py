@@ -253,8 +253,8 @@ class Rates:
         self._label = host.recorder.intern(LEARNING_RATE)
         #: id of a context manager in which a scheduler computes -> token of its span
         self._tokens: dict[int, int] = {}
-        self.begins = base.around(host, "recording a learning rate", self._begin)
-        self.ends = base.around(host, "recording a learning rate", self._end)
+        self.begins = base.around(host, "recording a learning rate", self._begin, rests=True)
+        self.ends = base.around(host, "recording a learning rate", self._end, rests=True)
 
     def _begin(self, context: Any) -> None:
         self._tokens[id(context)] = self._recorder.begin(self._label, Category.OPTIMIZER)
@@ -348,14 +348,14 @@ def targets(host: "Host") -> list[Target]:
     optimizers, rates = Optimizers(host), Rates(host)
     host.sources.rest.switches.append(optimizers.rest)
 
-    def recorded(module: str, path: str, name: str, rests: bool = False) -> Target:
-        return Target(module, path, closure=base.recorded(host, name, Category.OPTIMIZER, rests=rests))
+    def recorded(module: str, path: str, name: str) -> Target:
+        return Target(module, path, closure=base.recorded(host, name, Category.OPTIMIZER, rests=True))
 
     return [
         Target(OPTIMIZER, "_global_optimizer_pre_hooks", closure=optimizers.before),
         Target(OPTIMIZER, "_global_optimizer_post_hooks", closure=optimizers.after),
         Target(OPTIMIZER, "Optimizer.__init__", closure=optimizers.made),
-        recorded(OPTIMIZER, "Optimizer.zero_grad", "zero_grad", rests=True),
+        recorded(OPTIMIZER, "Optimizer.zero_grad", "zero_grad"),
         Target(SCHEDULERS, "_enable_get_lr_call.__enter__", closure=rates.begins),
         Target(SCHEDULERS, "_enable_get_lr_call.__exit__", closure=rates.ends),
         recorded(SCHEDULERS, "ReduceLROnPlateau._reduce_lr", LEARNING_RATE),
