@@ -55,8 +55,7 @@ ELSEWHERE = {
 FILES = {
     "store/run_info.py": [r"run_info\.json", r"process_info\.json"],
     "job/kinship.py": [r"/announced$"],
-    "job/frameworks/networks.py": [r"/networks(/|$)"],
-    "job/frameworks/side_file.py": [r"/tapes(/|$)", r"/places(/|$)"],
+    "job/frameworks/side_file.py": [r"/networks(/|$)", r"/tapes(/|$)", r"/places(/|$)"],
     "job/recording.py": [r"_ascend_ms$", r"/FRAMEWORK$", r"/logs$", r"/process_\d+$"],
     "job/handover.py": "test_handover.py",
     "job/frameworks/mindspore/compiled.py": "test_disk.py",

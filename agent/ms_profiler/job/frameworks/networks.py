@@ -5,9 +5,7 @@ second is `Net#2`. A module may make or replace its parameters in its first call
 a network after this call, between two steps.
 """
 
-import posix
 import weakref
-from _io import open
 from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Any, Final
 
@@ -162,14 +160,10 @@ class Networks:
 
     def _write(self, folder: str, content: dict[str, Any]) -> None:
         for index in self._free(folder):
-            path = layout.network_path(folder, index)
-            paths.makedirs(paths.dirname(path), layout.DIRECTORY_MODE)
             try:
-                descriptor = posix.open(path, posix.O_WRONLY | posix.O_CREAT | posix.O_EXCL, layout.FILE_MODE)
+                side_file.write(self.host, layout.network_path(folder, index), content)
             except FileExistsError:
                 continue
-            with open(descriptor, "w", encoding="utf-8") as stream:
-                stream.write(side_file.as_json(self.host, content))
             return
 
     def _free(self, folder: str) -> Iterator[int]:

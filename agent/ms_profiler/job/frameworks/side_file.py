@@ -25,13 +25,27 @@ def as_json(host: "Host", content: Any) -> str:
 def write(host: "Host", path: str, value: Any) -> None:
     """Write a new JSON file, and count its bytes towards the option `max_disk`.
 
+    The file gets its name when it is complete, because the process may be killed at any time.
+
     Args:
         host: the session, which counts the bytes on disk.
-        path: path of the new file. The file must not exist; its folder is made if necessary.
+        path: path of the new file; its folder is made if necessary.
         value: the content of the file, a JSON value.
+
+    Raises:
+        FileExistsError: the file exists, or another thread writes it.
     """
     content = as_json(host, value).encode()
     paths.makedirs(paths.dirname(path), layout.DIRECTORY_MODE)
-    with open(posix.open(path, posix.O_WRONLY | posix.O_CREAT | posix.O_EXCL, layout.FILE_MODE), "wb") as stream:
-        stream.write(content)
+    part = f"{path}.part"
+    descriptor = posix.open(part, posix.O_WRONLY | posix.O_CREAT | posix.O_EXCL, layout.FILE_MODE)
+    try:
+        with open(descriptor, "wb") as stream:
+            stream.write(content)
+        if paths.exists(path):
+            raise FileExistsError(f"{path} exists")
+        posix.rename(part, path)
+    finally:
+        if paths.exists(part):
+            posix.unlink(part)
     host.recorder.spend(len(content))
