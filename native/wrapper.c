@@ -123,11 +123,9 @@ static bool read_label(const wrapper *self, PyObject *label, uint64_t values[3],
   return plain;
 }
 
-/* Call the wrapped function, and record a span with the label of its first argument. Without a label, call `hooked`. */
-static PyObject *by_label(const wrapper *self, PyObject *const *args, size_t flagged, PyObject *names) {
-  PyObject *label = msp_by_id(self->labels, args[0]);
-  Py_XINCREF(label);
-  if (label == NULL && !PyErr_Occurred()) label = PyObject_CallFunctionObjArgs(self->describe, args[0], NULL);
+/* Record a call as a span with a label, and give up its reference. Without a tuple of numbers, call `hooked`. */
+static PyObject *labelled(const wrapper *self, PyObject *label, PyObject *const *args, size_t flagged,
+                          PyObject *names) {
   uint64_t values[3];
   bool failed = false, plain = read_label(self, label, values, &failed);
   Py_XDECREF(label);
@@ -136,17 +134,20 @@ static PyObject *by_label(const wrapper *self, PyObject *const *args, size_t fla
   return recorded(self, (uint32_t)values[0], (uint8_t)values[1], values[2], args, flagged, names);
 }
 
+/* Call the wrapped function, and record a span with the label of its first argument. */
+static PyObject *by_label(const wrapper *self, PyObject *const *args, size_t flagged, PyObject *names) {
+  PyObject *label = msp_by_id(self->labels, args[0]);
+  Py_XINCREF(label);
+  if (label == NULL && !PyErr_Occurred()) label = PyObject_CallFunctionObjArgs(self->describe, args[0], NULL);
+  return labelled(self, label, args, flagged, names);
+}
+
 /* Call the wrapped function, which waits for a batch, and record the wait with the label of its iterator. When there is
  * no batch left, call `after`. */
 static PyObject *waited(const wrapper *self, PyObject *const *args, size_t flagged, PyObject *names) {
-  PyObject *label = msp_by_id(self->shortcut.known, args[0]);
-  if (label == NULL) PyErr_Clear();
+  PyObject *label = msp_by_id(self->shortcut.known, args[0]); /* `msp_shortcut_take` has found it */
   Py_XINCREF(label);
-  uint64_t values[3];
-  bool failed = false, plain = label != NULL && read_label(self, label, values, &failed);
-  Py_XDECREF(label);
-  if (!plain) return hooked(self, args, flagged, names);
-  PyObject *result = recorded(self, (uint32_t)values[0], (uint8_t)values[1], values[2], args, flagged, names);
+  PyObject *result = labelled(self, label, args, flagged, names);
   if (result != NULL) return result;
   PyObject *kind, *value, *trace;
   PyErr_Fetch(&kind, &value, &trace);

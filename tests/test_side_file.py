@@ -19,9 +19,11 @@ def test_a_process_that_is_killed_while_it_writes_leaves_no_file(tmp_path, monke
 
     child = os.fork()
     if child == 0:
-        monkeypatch.setattr(side_file, "open", opened)
-        side_file.write(HOST, layout.tape_path(str(tmp_path), 0), {"nodes": []})
-        os._exit(0)
+        try:
+            monkeypatch.setattr(side_file, "open", opened)
+            side_file.write(HOST, layout.tape_path(str(tmp_path), 0), {"nodes": []})
+        finally:
+            os._exit(0)
     assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == -signal.SIGKILL
     assert layout.tapes(str(tmp_path)) == []
 
