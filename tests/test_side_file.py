@@ -1,7 +1,9 @@
 """Files beside the records appear whole or not at all."""
 
+import errno
 import json
 import os
+import resource
 import signal
 from pathlib import Path
 from types import SimpleNamespace
@@ -50,3 +52,20 @@ def test_a_failure_leaves_no_part(tmp_path, monkeypatch):
     assert os.listdir(os.path.dirname(path)) == []
     side_file.write(HOST, path, {})
     assert layout.tapes(str(tmp_path)) == [path]
+
+
+def test_a_file_beyond_the_limit_of_the_process_does_not_end_the_job(tmp_path):
+    path = layout.network_path(str(tmp_path), 0)
+    child = os.fork()
+    if child == 0:
+        code = 1
+        try:
+            signal.signal(signal.SIGXFSZ, signal.SIG_DFL)
+            resource.setrlimit(resource.RLIMIT_FSIZE, (1000, 1000))
+            side_file.write(HOST, path, "x" * 10_000)
+        except OSError as error:
+            code = 0 if error.errno == errno.EFBIG else 1
+        finally:
+            os._exit(code)
+    assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
+    assert os.listdir(os.path.dirname(path)) == []

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from ms_profiler import paths
 from ms_profiler.store import anonymous, layout
+from ms_profiler.store.file_limit import limited
 
 if TYPE_CHECKING:
     from ms_profiler.job.host import Host
@@ -40,7 +41,7 @@ def write(host: "Host", path: str, value: Any) -> None:
     part = f"{path}.part"
     descriptor = posix.open(part, posix.O_WRONLY | posix.O_CREAT | posix.O_EXCL, layout.FILE_MODE)
     try:
-        with open(descriptor, "wb") as stream:
+        with limited(), open(descriptor, "wb") as stream:
             stream.write(content)
         if paths.exists(path):
             raise FileExistsError(f"{path} exists")
